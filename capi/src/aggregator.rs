@@ -6,16 +6,15 @@ use probeline::containers::aggregator::{self, Config, MAX_RANKS, Operation};
 use probeline::containers::{CollectiveError, OperationError, Plain};
 use probeline::transport::{Exchange, Owner};
 
-use crate::blocks::{MAX_BYTES, open_container, with_block};
 use crate::call::{call, slice};
-use crate::engine::Engine;
 use crate::handle::Handle;
 use crate::job::{Members, members, probeline_job};
 use crate::options::Allowed::Range;
 use crate::options::{self, Extensible, MAX_OPERATIONS, Options, options};
 use crate::status::{Error, probeline_status};
 use crate::structure::{
-    self, InnerOf, Plan, PlanOf, Pointee, Structure, structure, tuple_of_handle, with,
+    self, Engine, InnerOf, MAX_BYTES, Plan, PlanOf, Pointee, Structure, open_container, structure,
+    tuple_of_handle, with, with_block,
 };
 
 /// Options of an aggregator. `operations` may differ between ranks.
@@ -85,8 +84,7 @@ impl Pointee for probeline_aggregator {
             submitted: 0,
             open: Box::new(move |members| {
                 with_block!(message_bytes, V => {
-                    let sizes = config.sizes::<V>(members.owners(), operations);
-                    let messages = open_container!(Opened<V>, members, config, sizes, operations);
+                    let messages = open_container!(Opened<V>, members, operations, config.sizes::<V>);
                     Ok(Box::new(Typed { messages }))
                 })
             }),

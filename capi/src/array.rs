@@ -10,19 +10,18 @@ use probeline::pipeline::{self, Tag};
 use probeline::transport::Exchange;
 
 use crate::array_options::{PROBELINE_DISTRIBUTION_CYCLIC, probeline_array_options};
-use crate::blocks::{open_container, with_block};
 use crate::cache::{Place, copy};
 use crate::call::{call, out, product, room, slice};
-use crate::engine::Engine;
 use crate::handle::Handle;
 use crate::job::{Members, probeline_job};
 use crate::options::Allowed::Constants;
 use crate::options::{self, Field, Options};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
 use crate::structure::{
-    self, InnerOf, Plan, PlanOf, Pointee, Structure, structure, tuple_of_handle, with,
+    self, Engine, InnerOf, Plan, PlanOf, Pointee, Structure, open_container, structure,
+    tuple_of_handle, with, with_block,
 };
-use crate::submitted::{self, EachFinished, Poll, Submitted, poll_structure};
+use crate::submitted::{self, Poll, Started, Submitted, implement_poll};
 
 /// Add the operand to an element, modulo 2^64.
 pub const PROBELINE_ADD: c_int = 0;
@@ -91,10 +90,8 @@ impl Detail {
     }
 
     fn check_indices(&self, indices: &[u64]) -> Result<(), Error> {
-        match indices.iter().find(|index| **index >= self.len) {
-            None => Ok(()),
-            Some(&index) => Err(OperationError::Index { index }.into()),
-        }
+        let invalid = indices.iter().find(|index| **index >= self.len);
+        invalid.map_or(Ok(()), |&index| Err(OperationError::Index { index }.into()))
     }
 }
 
@@ -119,8 +116,7 @@ impl Pointee for probeline_array {
             submitted: operations,
             open: Box::new(move |members| {
                 with_block!(element_bytes, V => {
-                    let sizes = config.sizes::<V>(members.owners(), operations);
-                    let array = open_container!(Opened<V>, members, config, sizes, operations);
+                    let array = open_container!(Opened<V>, members, operations, config.sizes::<V>);
                     Ok(Box::new(Typed { array, bytes: element_bytes }))
                 })
             }),
@@ -142,13 +138,7 @@ pub(crate) trait Elements: Structure + Poll {
         before: Place<'_>,
     ) -> Result<(), Error>;
     /// Starts an access to an element, with its operand if it has one.
-    fn submit(
-        &mut self,
-        tag: Tag,
-        access: Access,
-        index: u64,
-        operand: &[u8],
-    ) -> Result<(), OperationError>;
+    fn submit(&mut self, tag: Tag, access: Access, index: u64, operand: &[u8]) -> Started;
     fn fill(&mut self, value: &[u8], exchange: &mut dyn Exchange) -> Result<(), Error>;
     /// Reduces elements that are words.
     fn reduce(&mut self, operation: c_int, exchange: &mut dyn Exchange) -> Result<u64, Error>;
@@ -206,13 +196,7 @@ impl<V: Plain> Elements for Typed<V> {
         }
     }
 
-    fn submit(
-        &mut self,
-        tag: Tag,
-        access: Access,
-        index: u64,
-        operand: &[u8],
-    ) -> Result<(), OperationError> {
+    fn submit(&mut self, tag: Tag, access: Access, index: u64, operand: &[u8]) -> Started {
         self.array.submit(tag, &index, access.action(operand))
     }
 
@@ -236,17 +220,9 @@ impl<V: Plain> Elements for Typed<V> {
     }
 }
 
-impl<V: Plain> Poll for Typed<V> {
-    fn poll(
-        &mut self,
-        capacity: usize,
-        each: &mut EachFinished<'_>,
-    ) -> Result<usize, OperationError> {
-        poll_structure(&mut self.array, capacity, each, |value| {
-            (probeline_outcome::PROBELINE_FOUND, Some(value.bytes()))
-        })
-    }
-}
+implement_poll!(Typed<V> [V: Plain], array, {
+    value => (probeline_outcome::PROBELINE_FOUND, Some(value.bytes())),
+});
 
 /// Returns the word of an element of 8 bytes.
 fn word(bytes: &[u8]) -> u64 {

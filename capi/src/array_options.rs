@@ -2,9 +2,9 @@
 
 use core::ffi::c_int;
 
-use crate::blocks::MAX_BYTES;
 use crate::options::Allowed::{Constants, Flag, Range};
 use crate::options::{Extensible, MAX_KEYS, MAX_OPERATIONS, options};
+use crate::structure::MAX_BYTES;
 
 /// Consecutive elements on each rank.
 pub const PROBELINE_DISTRIBUTION_BLOCK: c_int = 0;

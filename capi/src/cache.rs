@@ -7,13 +7,12 @@ use probeline::map::{
     Bytes, Config, Loaded, Location, Map, Operation, OperationError, Outcome, Plain, Request,
     Stats, Tag, Written,
 };
-use probeline::transport::{Exchange, Owner};
+use probeline::transport::{Exchange, Owner, PostError};
 
-use crate::engine::Engine;
 use crate::job::Members;
 use crate::status::{Error, probeline_outcome};
-use crate::structure::{Structure, structure};
-use crate::submitted::{EachFinished, Poll, poll_structure};
+use crate::structure::{Engine, Structure, structure};
+use crate::submitted::{Poll, Started, implement_poll};
 
 /// The most bytes of a key and of a value.
 pub(crate) const MAX_KEY: usize = 1024;
@@ -21,46 +20,29 @@ pub(crate) const MAX_VALUE: usize = 8192;
 /// Keys and values that are copied at once.
 const BLOCK: usize = 256;
 
-/// Effect of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Write {
-    Put,
-    PutIfAbsent,
-    Remove,
-}
-
-/// Place that a request reads or writes.
-#[derive(Clone, Copy)]
-pub(crate) enum Access<'v> {
-    Get,
-    /// A write, with the bytes of its values; empty if it removes.
-    Write(Write, &'v [u8]),
-}
-
 /// The place of a value that a get has found.
 pub(crate) type Place<'v> = &'v mut [MaybeUninit<u8>];
+
+/// Room for the outcomes of a batch.
+pub(crate) type Outcomes<'o> = &'o mut [MaybeUninit<probeline_outcome>];
+
+/// What has become of an operation.
+type Ended = Result<probeline_outcome, Error>;
 
 /// A map whose sizes of keys and values are known at run time only. Callers pass exactly these
 /// sizes.
 pub(crate) trait Cache: Structure + Poll {
-    fn get(&mut self, key: &[u8], value: Place<'_>) -> Result<probeline_outcome, Error>;
-    fn write(&mut self, key: &[u8], write: Write, value: &[u8])
-    -> Result<probeline_outcome, Error>;
-    /// Stores an outcome for each key.
-    fn get_batch(
+    fn get(&mut self, key: &[u8], value: Place<'_>) -> Ended;
+    fn write(&mut self, key: &[u8], request: Request<&[u8]>) -> Ended;
+    /// Runs a request on each key, with the values one after another, and stores its outcome.
+    fn batch(
         &mut self,
         keys: &[u8],
-        values: Place<'_>,
-        outcomes: &mut [MaybeUninit<probeline_outcome>],
+        request: Request<&[u8]>,
+        found: Place<'_>,
+        outcomes: Outcomes<'_>,
     ) -> Result<(), Error>;
-    fn write_batch(
-        &mut self,
-        keys: &[u8],
-        write: Write,
-        values: &[u8],
-        outcomes: &mut [MaybeUninit<probeline_outcome>],
-    ) -> Result<(), Error>;
-    fn submit(&mut self, tag: Tag, key: &[u8], access: Access<'_>) -> Result<(), OperationError>;
+    fn submit(&mut self, tag: Tag, key: &[u8], request: Request<&[u8]>) -> Started;
     fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error>;
     fn save(&mut self, path: &Path, exchange: &mut dyn Exchange) -> Result<u64, Error>;
     fn check_save(&self, path: &Path, exchange: &mut dyn Exchange) -> Result<(), Error>;
@@ -68,18 +50,9 @@ pub(crate) trait Cache: Structure + Poll {
     fn advance_age(&mut self);
     /// Stores what `change` makes of the key's value, if it returns true: its second argument begins as
     /// the value, or as zeros.
-    fn update(
-        &mut self,
-        key: &[u8],
-        change: &mut dyn FnMut(&mut [u8]) -> bool,
-    ) -> Result<probeline_outcome, Error>;
+    fn update(&mut self, key: &[u8], change: &mut dyn FnMut(&mut [u8]) -> bool) -> Ended;
     /// Stores the value of the entry in a bucket, if it has one.
-    fn get_at(
-        &mut self,
-        rank: u32,
-        bucket: u64,
-        value: Place<'_>,
-    ) -> Result<probeline_outcome, Error>;
+    fn get_at(&mut self, rank: u32, bucket: u64, value: Place<'_>) -> Ended;
     /// Returns the bucket of the last put that stored its value.
     fn last_put(&self) -> Option<Location>;
     /// Returns the bucket at which a search for the key begins.
@@ -120,7 +93,7 @@ struct Typed<K: Plain, V: Plain> {
 /// Returns bytes whose number was checked when the map was opened.
 fn sized<P: Plain>(bytes: &[u8]) -> Result<P, OperationError> {
     if bytes.len() > P::CAPACITY {
-        return Err(OperationError::Post(probeline::transport::PostError::OutOfRange));
+        return Err(PostError::OutOfRange.into());
     }
     Ok(P::from_bytes(bytes))
 }
@@ -131,14 +104,6 @@ pub(crate) fn copy(value: &[u8], to: Place<'_>) {
         to.write_copy_of_slice(value);
     } else {
         debug_assert!(false, "the map has values of one size");
-    }
-}
-
-fn request<V>(write: Write, value: V) -> Request<V> {
-    match write {
-        Write::Put => Request::Put(value),
-        Write::PutIfAbsent => Request::PutIfAbsent(value),
-        Write::Remove => Request::Remove,
     }
 }
 
@@ -161,39 +126,54 @@ impl<K: Plain, V: Plain> Typed<K, V> {
         }))
     }
 
-    /// Copies the keys of a block.
-    fn take_keys(&mut self, keys: &[u8]) -> Result<(), Error> {
-        self.keys.clear();
-        for key in keys.chunks_exact(self.key_bytes) {
-            self.keys.push(sized(key)?);
+    /// Gets the values of the staged keys.
+    fn get_block(&mut self, values: Place<'_>, outcomes: Outcomes<'_>) -> Result<(), Error> {
+        self.found.clear();
+        self.found.resize(self.keys.len(), None);
+        self.map.get_batch(&self.keys, &mut self.found)?;
+        let results = self.found.iter().zip(outcomes);
+        for ((found, outcome), to) in results.zip(values.chunks_exact_mut(self.value_bytes)) {
+            outcome.write(match found {
+                Some(_) => probeline_outcome::PROBELINE_FOUND,
+                None => probeline_outcome::PROBELINE_ABSENT,
+            });
+            if let Some(value) = found {
+                copy(value.bytes(), to);
+            }
         }
         Ok(())
     }
 
+    /// Writes to the staged keys.
     fn write_block(
         &mut self,
-        write: Write,
+        request: Request<()>,
         values: &[u8],
-        written: &mut [Written],
+        outcomes: Outcomes<'_>,
     ) -> Result<(), Error> {
         self.values.clear();
-        if write != Write::Remove {
-            for value in values.chunks_exact(self.value_bytes) {
-                self.values.push(sized(value)?);
-            }
+        for value in values.chunks_exact(self.value_bytes) {
+            self.values.push(sized(value)?);
         }
-        Ok(match write {
-            Write::Put => self.map.put_batch(&self.keys, &self.values, written),
-            Write::PutIfAbsent => self.map.put_if_absent_batch(&self.keys, &self.values, written),
-            Write::Remove => self.map.remove_batch(&self.keys, written),
-        }?)
+        let mut written = [Written::Absent; BLOCK];
+        let written = written.get_mut(..outcomes.len()).unwrap_or_default();
+        let Self { map, keys, values, .. } = self;
+        match request {
+            Request::Put(()) => map.put_batch(keys, values, written),
+            Request::PutIfAbsent(()) => map.put_if_absent_batch(keys, values, written),
+            _ => map.remove_batch(keys, written),
+        }?;
+        outcomes.iter_mut().zip(written).for_each(|(to, written)| {
+            to.write((*written).into());
+        });
+        Ok(())
     }
 }
 
 structure!(Typed<K, V> [K: Plain, V: Plain], map);
 
 impl<K: Plain, V: Plain> Cache for Typed<K, V> {
-    fn get(&mut self, key: &[u8], value: Place<'_>) -> Result<probeline_outcome, Error> {
+    fn get(&mut self, key: &[u8], value: Place<'_>) -> Ended {
         let Self { map, room, .. } = self;
         let room = room.as_mut_slice();
         let Outcome::Hit(()) = map.call_bytes(key, Request::Get, room)? else {
@@ -203,70 +183,50 @@ impl<K: Plain, V: Plain> Cache for Typed<K, V> {
         Ok(probeline_outcome::PROBELINE_FOUND)
     }
 
-    fn write(
-        &mut self,
-        key: &[u8],
-        write: Write,
-        value: &[u8],
-    ) -> Result<probeline_outcome, Error> {
-        let outcome = self.map.call_bytes(key, request(write, value), &mut self.room)?;
+    fn write(&mut self, key: &[u8], request: Request<&[u8]>) -> Ended {
+        // Fewer cases than all make the call faster.
+        let request = match request {
+            Request::Put(value) => Request::Put(value),
+            Request::PutIfAbsent(value) => Request::PutIfAbsent(value),
+            Request::Remove => Request::Remove,
+            _ => return Err(OperationError::from(PostError::OutOfRange).into()),
+        };
+        let outcome = self.map.call_bytes(key, request, &mut self.room)?;
         // A write ends as one.
         Ok(outcome.written().into())
     }
 
-    fn get_batch(
+    fn batch(
         &mut self,
         keys: &[u8],
-        values: Place<'_>,
-        outcomes: &mut [MaybeUninit<probeline_outcome>],
+        request: Request<&[u8]>,
+        found: Place<'_>,
+        outcomes: Outcomes<'_>,
     ) -> Result<(), Error> {
-        let values = values.chunks_mut(BLOCK * self.value_bytes);
-        let blocks = keys.chunks(BLOCK * self.key_bytes).zip(values);
-        for ((keys, values), outcomes) in blocks.zip(outcomes.chunks_mut(BLOCK)) {
-            self.take_keys(keys)?;
-            self.found.clear();
-            self.found.resize(self.keys.len(), None);
-            self.map.get_batch(&self.keys, &mut self.found)?;
-            let results = self.found.iter().zip(outcomes);
-            for ((found, outcome), to) in results.zip(values.chunks_exact_mut(self.value_bytes)) {
-                outcome.write(match found {
-                    Some(_) => probeline_outcome::PROBELINE_FOUND,
-                    None => probeline_outcome::PROBELINE_ABSENT,
-                });
-                if let Some(value) = found {
-                    copy(value.bytes(), to);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn write_batch(
-        &mut self,
-        keys: &[u8],
-        write: Write,
-        values: &[u8],
-        outcomes: &mut [MaybeUninit<probeline_outcome>],
-    ) -> Result<(), Error> {
-        let mut values = values.chunks(BLOCK * self.value_bytes);
+        let given = request.value().copied().unwrap_or_default();
+        let mut given = given.chunks(BLOCK * self.value_bytes);
+        let mut found = found.chunks_mut(BLOCK * self.value_bytes);
         let blocks = keys.chunks(BLOCK * self.key_bytes).zip(outcomes.chunks_mut(BLOCK));
         for (keys, outcomes) in blocks {
-            self.take_keys(keys)?;
-            let mut written = [Written::Absent; BLOCK];
-            let written = written.get_mut(..outcomes.len()).unwrap_or_default();
-            self.write_block(write, values.next().unwrap_or_default(), written)?;
-            outcomes.iter_mut().zip(written).for_each(|(to, written)| {
-                to.write((*written).into());
-            });
+            self.keys.clear();
+            for key in keys.chunks_exact(self.key_bytes) {
+                self.keys.push(sized(key)?);
+            }
+            match request.map(|_| ()) {
+                Request::Get => self.get_block(found.next().unwrap_or_default(), outcomes),
+                write => self.write_block(write, given.next().unwrap_or_default(), outcomes),
+            }?;
         }
         Ok(())
     }
 
-    fn submit(&mut self, tag: Tag, key: &[u8], access: Access<'_>) -> Result<(), OperationError> {
-        let request = match access {
-            Access::Get => Request::Get,
-            Access::Write(Write::Remove, _) => Request::Remove,
-            Access::Write(write, value) => request(write, sized(value)?),
+    fn submit(&mut self, tag: Tag, key: &[u8], request: Request<&[u8]>) -> Started {
+        let request = match request {
+            Request::Get => Request::Get,
+            Request::Put(value) => Request::Put(sized(value)?),
+            Request::PutIfAbsent(value) => Request::PutIfAbsent(sized(value)?),
+            Request::Remove => Request::Remove,
+            Request::Replace(..) => return Err(PostError::OutOfRange.into()),
         };
         self.map.submit(tag, &sized(key)?, request)
     }
@@ -292,11 +252,7 @@ impl<K: Plain, V: Plain> Cache for Typed<K, V> {
         self.map.advance_age();
     }
 
-    fn update(
-        &mut self,
-        key: &[u8],
-        change: &mut dyn FnMut(&mut [u8]) -> bool,
-    ) -> Result<probeline_outcome, Error> {
+    fn update(&mut self, key: &[u8], change: &mut dyn FnMut(&mut [u8]) -> bool) -> Ended {
         let absent = V::zeroed(self.value_bytes);
         let change = |old: Option<&V>| {
             let mut value = *old.unwrap_or(&absent);
@@ -305,12 +261,7 @@ impl<K: Plain, V: Plain> Cache for Typed<K, V> {
         Ok(self.map.update(&sized(key)?, change)?.into())
     }
 
-    fn get_at(
-        &mut self,
-        rank: u32,
-        bucket: u64,
-        value: Place<'_>,
-    ) -> Result<probeline_outcome, Error> {
+    fn get_at(&mut self, rank: u32, bucket: u64, value: Place<'_>) -> Ended {
         let Some((_, found)) = self.map.get_at(Owner(rank), bucket)? else {
             return Ok(probeline_outcome::PROBELINE_ABSENT);
         };
@@ -336,16 +287,8 @@ impl<K: Plain, V: Plain> Cache for Typed<K, V> {
     }
 }
 
-impl<K: Plain, V: Plain> Poll for Typed<K, V> {
-    fn poll(
-        &mut self,
-        capacity: usize,
-        each: &mut EachFinished<'_>,
-    ) -> Result<usize, OperationError> {
-        poll_structure(&mut self.map, capacity, each, |outcome| match outcome {
-            Outcome::Hit(value) => (probeline_outcome::PROBELINE_FOUND, Some(value.bytes())),
-            Outcome::Miss => (probeline_outcome::PROBELINE_ABSENT, None),
-            Outcome::Written(written) => ((*written).into(), None),
-        })
-    }
-}
+implement_poll!(Typed<K, V> [K: Plain, V: Plain], map, {
+    Outcome::Hit(value) => (probeline_outcome::PROBELINE_FOUND, Some(value.bytes())),
+    Outcome::Miss => (probeline_outcome::PROBELINE_ABSENT, None),
+    Outcome::Written(written) => ((*written).into(), None),
+});

@@ -6,16 +6,16 @@ use probeline::containers::counters::{self, Action, Config, MAX_KEY_BITS, Operat
 use probeline::containers::{OperationError, Plain};
 use probeline::transport::Exchange;
 
-use crate::blocks::open_container;
 use crate::call::{call, out, put, room, slice};
-use crate::engine::Engine;
 use crate::handle::Handle;
 use crate::job::{Members, probeline_job};
 use crate::options::Allowed::{Flag, Range};
 use crate::options::{self, Extensible, MAX_KEYS, MAX_OPERATIONS, Options, options};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
-use crate::structure::{self, InnerOf, Plan, PlanOf, Pointee, structure, tuple_of_handle, with};
-use crate::submitted::{self, EachFinished, Poll, Submitted, poll_structure};
+use crate::structure::{
+    self, Engine, InnerOf, Plan, PlanOf, Pointee, open_container, structure, tuple_of_handle, with,
+};
+use crate::submitted::{self, Submitted, implement_poll};
 
 /// Options of counters. `operations` and `direct` may differ between ranks.
 #[repr(C)]
@@ -64,29 +64,18 @@ impl Counters {
     /// Checks the keys of a batch.
     fn check(&self, keys: &[u64]) -> Result<(), Error> {
         let max = self.counters.config().key_bits;
-        match keys.iter().find(|key| **key >> max != 0) {
-            None => Ok(()),
-            Some(key) => {
-                Err(OperationError::Key { bits: u64::BITS - key.leading_zeros(), max }.into())
-            }
-        }
+        let bits = |key: &u64| u64::BITS - key.leading_zeros();
+        let invalid = keys.iter().find(|key| **key >> max != 0);
+        invalid.map_or(Ok(()), |key| Err(OperationError::Key { bits: bits(key), max }.into()))
     }
 }
 
-impl Poll for Counters {
-    fn poll(
-        &mut self,
-        capacity: usize,
-        each: &mut EachFinished<'_>,
-    ) -> Result<usize, OperationError> {
-        poll_structure(&mut self.counters, capacity, each, |outcome| match outcome {
-            Outcome::Was(count) => (probeline_outcome::PROBELINE_FOUND, Some(count.bytes())),
-            Outcome::New => (probeline_outcome::PROBELINE_ABSENT, Some(0_u64.bytes())),
-            // Only keys of two words are unfinished.
-            Outcome::Full | Outcome::Unfinished => (probeline_outcome::PROBELINE_FULL, None),
-        })
-    }
-}
+implement_poll!(Counters [], counters, {
+    Outcome::Was(count) => (probeline_outcome::PROBELINE_FOUND, Some(count.bytes())),
+    Outcome::New => (probeline_outcome::PROBELINE_ABSENT, Some(0_u64.bytes())),
+    // Only keys of two words are unfinished.
+    Outcome::Full | Outcome::Unfinished => (probeline_outcome::PROBELINE_FULL, None),
+});
 
 impl Pointee for probeline_counters {
     const NAME: &'static str = "counters";
@@ -108,8 +97,7 @@ impl Pointee for probeline_counters {
             detail: (),
             submitted: operations,
             open: Box::new(move |members| {
-                let sizes = config.sizes(members.owners(), operations);
-                let counters = open_container!(Opened, members, config, sizes, operations);
+                let counters = open_container!(Opened, members, operations, config.sizes);
                 Ok(Box::new(Counters { counters }))
             }),
         })

@@ -74,12 +74,7 @@ impl<T: Abandon> Handle<T> {
         result
     }
 
-    /// Takes the value out, to close it; `None` if a panic has left nothing.
-    pub(crate) fn take(&self) -> Result<Option<T>, Error> {
-        self.take_if(|_| Ok(()))
-    }
-
-    /// As [`take`](Self::take), unless `may` refuses it.
+    /// Takes the value out, to close it, unless `may` refuses it; `None` if a panic has left nothing.
     pub(crate) fn take_if(
         &self,
         may: impl FnOnce(&T) -> Result<(), Error>,
@@ -200,6 +195,6 @@ mod tests {
         let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
         assert!(text.ends_with("a test"), "{text}");
         assert_eq!(call(|| handle.with(|_| Ok(()))), PANIC);
-        assert!(handle.take().unwrap().is_none());
+        assert!(handle.take_if(|_| Ok(())).unwrap().is_none());
     }
 }

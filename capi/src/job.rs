@@ -12,13 +12,13 @@ use probeline::pipeline::{Collective, Parameter};
 use probeline::transport::{Call, Exchange, ExchangeError, Sizes, Term};
 
 use crate::call::{call, out, put, room, slice};
-use crate::engine::Engine;
 use crate::handle::{Abandon, Handle, in_use};
 use crate::job_options::probeline_job_options;
 use crate::network::{Network, Transport};
 use crate::options::{self, Options};
 use crate::rendezvous::Rendezvous;
 use crate::status::{Error, probeline_status};
+use crate::structure::Engine;
 
 /// The processes that share tables, maps and containers.
 pub struct probeline_job(pub(crate) Handle<Shared>);
@@ -110,13 +110,7 @@ impl Members {
 
     /// Opens an engine together with the other ranks.
     pub(crate) fn open(&mut self, sizes: Sizes) -> Result<Engine, Error> {
-        let Self { exchange, transport: network } = self;
-        match network.transport {
-            Transport::Shm => network.open_shm(sizes, exchange.exchange()),
-            Transport::Verbs => network.open_verbs(sizes, exchange.exchange()),
-            Transport::Ucx => network.open_ucx(sizes, exchange.exchange()),
-            Transport::Mpi => network.open_mpi(sizes, exchange),
-        }
+        self.transport.open(sizes, &mut self.exchange)
     }
 
     /// Leaves the job.

@@ -11,23 +11,23 @@
 // The names are those of C.
 #![allow(non_camel_case_types)]
 // A build without some transports does not use their options.
-#![cfg_attr(not(all(feature = "shm", feature = "verbs", feature = "ucx")), allow(dead_code))]
+#![cfg_attr(
+    not(all(feature = "shm", feature = "verbs", feature = "ucx")),
+    allow(dead_code, unused_variables)
+)]
 
 mod aggregator;
 mod array;
 mod array_options;
-mod blocks;
 mod cache;
 mod call;
 mod counters;
-mod engine;
 mod handle;
 mod job;
 mod job_options;
 mod map;
 mod map_file;
 mod map_options;
-mod map_state;
 mod mpi_dht;
 mod mpi_dht_file;
 mod network;

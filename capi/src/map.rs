@@ -3,19 +3,69 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
-use crate::cache::{Access, Write};
+use probeline::map::{Bytes, Config, Request};
+
+use crate::cache::{self, Cache, Place};
 use crate::call::{call, out, product, put, room, slice};
 use crate::handle::Handle;
-use crate::job::probeline_job;
-use crate::map_options::{probeline_map_options, probeline_map_stats};
-use crate::map_state::Inner;
+use crate::job::{Members, probeline_job};
+use crate::map_options::{mode_of, probeline_map_options, probeline_map_stats};
 use crate::options::{self, Options};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
-use crate::structure::{self, with};
+use crate::structure::{self, InnerOf, Plan, PlanOf, Pointee, tuple_of_handle, with};
 use crate::submitted::{self, Submitted};
 
 /// A cache of values by keys, in the memory of all ranks.
-pub struct probeline_map(pub(crate) Handle<Inner>);
+pub struct probeline_map(Handle<MapInner>);
+
+pub(crate) type MapInner = InnerOf<probeline_map>;
+
+pub(crate) struct Detail {
+    pub(crate) key_bytes: usize,
+    pub(crate) value_bytes: usize,
+}
+
+impl Pointee for probeline_map {
+    const NAME: &'static str = "map";
+    type Options = probeline_map_options;
+    type Structure = dyn Cache;
+    type Detail = Detail;
+
+    fn plan(members: &mut Members, options: &Self::Options) -> Result<PlanOf<Self>, Error> {
+        let (operations, owners) = (options.operations, members.owners());
+        let (key_bytes, value_bytes) = (options.key_bytes, options.value_bytes);
+        let config = match options.buckets_per_rank {
+            0 => Config::for_entries(options.entries, owners),
+            buckets => Config::new(buckets),
+        };
+        members.check_depth(operations, config.sizes::<Bytes<1>, Bytes<1>>(operations).depth)?;
+        let config = Config {
+            candidates: options.candidates,
+            claims_with_read: options.claims_with_read != 0,
+            // Checked.
+            claim_ticks: u8::try_from(options.claim_ticks).unwrap_or(u8::MAX),
+            direct: options.direct != 0,
+            format: options.format,
+            mode: mode_of(options.mode),
+            key_bytes,
+            value_bytes,
+            ..config
+        };
+        Ok(Plan {
+            parameters: vec![
+                ("key_bytes", key_bytes as u64),
+                ("value_bytes", value_bytes as u64),
+                ("buckets_per_rank", options.buckets_per_rank),
+                ("entries", options.entries),
+            ],
+            detail: Detail { key_bytes, value_bytes },
+            submitted: operations,
+            open: Box::new(move |members| cache::open(members, config, operations)),
+        })
+    }
+
+    tuple_of_handle!();
+}
 
 /// Get a value.
 pub const PROBELINE_GET: c_int = 0;
@@ -26,18 +76,120 @@ pub const PROBELINE_PUT_IF_ABSENT: c_int = 2;
 /// Remove a key.
 pub const PROBELINE_REMOVE: c_int = 3;
 
-/// Returns what an operation writes; `None` for a get.
-fn write_of(operation: c_int) -> Result<Option<Write>, Error> {
+/// Returns the request of an operation that writes; the program gets with the function `get`.
+fn write_of(operation: c_int, get: &str) -> Result<Request<()>, Error> {
     match operation {
-        PROBELINE_GET => Ok(None),
-        PROBELINE_PUT => Ok(Some(Write::Put)),
-        PROBELINE_PUT_IF_ABSENT => Ok(Some(Write::PutIfAbsent)),
-        PROBELINE_REMOVE => Ok(Some(Write::Remove)),
+        PROBELINE_PUT => Ok(Request::Put(())),
+        PROBELINE_PUT_IF_ABSENT => Ok(Request::PutIfAbsent(())),
+        PROBELINE_REMOVE => Ok(Request::Remove),
+        PROBELINE_GET => {
+            Err(Error::invalid(format_args!("PROBELINE_GET does not write: call {get}")))
+        }
         other => Err(Error::invalid(format_args!(
             "the operation is {other}: give PROBELINE_GET, PROBELINE_PUT, PROBELINE_PUT_IF_ABSENT or \
              PROBELINE_REMOVE"
         ))),
     }
+}
+
+/// Keys, a request with the values of a program, and room for values.
+type Arguments<'a> = (&'a [u8], Request<&'a [u8]>, Place<'a>);
+
+/// Returns `count` keys, and the values or the room for them that the request needs.
+///
+/// # Safety
+/// `keys` is NULL or has `count` keys, and `values` is NULL or has as many values or, for a get, room for them,
+/// which nothing else accesses meanwhile.
+#[inline(always)]
+unsafe fn arguments<'a>(
+    detail: &Detail,
+    request: Request<()>,
+    (keys, values): (*const c_void, *mut c_void),
+    count: usize,
+) -> Result<Arguments<'a>, Error> {
+    let bytes = product(count, detail.value_bytes)?;
+    let given = if request.value().is_some() { bytes } else { 0 };
+    let found = if request == Request::Get { bytes } else { 0 };
+    // SAFETY: the caller passes NULL, or `count` keys, and values or room for them (# Safety). At most one of
+    // the last two is not empty.
+    unsafe {
+        let keys = slice(keys.cast::<u8>(), product(count, detail.key_bytes)?, "key")?;
+        let given = slice(values.cast::<u8>(), given, "value")?;
+        let found = room(values.cast::<u8>(), found, "value")?;
+        Ok((keys, request.map(|()| given), found))
+    }
+}
+
+/// Runs a write.
+///
+/// # Safety
+/// `map` is NULL or open, `key` is NULL or a key, `value` is NULL or a value, and `outcome` is NULL or has room for
+/// an outcome.
+unsafe fn write(
+    map: *mut probeline_map,
+    request: Request<()>,
+    (key, value): (*const c_void, *const c_void),
+    outcome: *mut probeline_outcome,
+) -> probeline_status {
+    let body = |map: &mut MapInner| {
+        // SAFETY: the caller passes NULL or a key and a value of the map's sizes (# Safety).
+        let (key, request, _) =
+            unsafe { arguments(&map.detail, request, (key, value.cast_mut()), 1) }?;
+        let result = map.structure.write(key, request)?;
+        // SAFETY: the caller passes NULL or a place for an outcome (# Safety).
+        unsafe { put(outcome, result) };
+        Ok(())
+    };
+    // SAFETY: the caller passes NULL or an open map (# Safety).
+    unsafe { with(map, body) }
+}
+
+/// Runs an operation on `count` keys.
+///
+/// # Safety
+/// `map` is NULL or open, `keys` is NULL or has `count` keys, `values` is NULL or has as many values or, for a
+/// get, room for them, and `outcomes` is NULL or has room for as many outcomes.
+unsafe fn batch(
+    map: *mut probeline_map,
+    request: Result<Request<()>, Error>,
+    (keys, values): (*const c_void, *mut c_void),
+    count: usize,
+    outcomes: *mut probeline_outcome,
+) -> probeline_status {
+    let body = |map: &mut MapInner| {
+        let request = request?;
+        // SAFETY: the caller passes NULL or `count` keys, values or room for them, and places for outcomes
+        // (# Safety).
+        let ((keys, request, found), outcomes) = unsafe {
+            let arguments = arguments(&map.detail, request, (keys, values), count)?;
+            (arguments, room(outcomes, count, "outcomes")?)
+        };
+        map.structure.batch(keys, request, found, outcomes)
+    };
+    // SAFETY: the caller passes NULL or an open map (# Safety).
+    unsafe { with(map, body) }
+}
+
+/// Starts an operation.
+///
+/// # Safety
+/// `map` is NULL or open, `key` is NULL or a key, and `value` is NULL or a value or, for a get, has room for one
+/// until the operation has ended or the map is closed.
+unsafe fn submit(
+    map: *mut probeline_map,
+    tag: u64,
+    request: Result<Request<()>, Error>,
+    (key, value): (*const c_void, *mut c_void),
+) -> probeline_status {
+    let body = |MapInner { structure, detail, submitted, .. }: &mut MapInner| {
+        let request = request?;
+        // SAFETY: the caller passes NULL or a key, and a value or room for one (# Safety).
+        let (key, request, _) = unsafe { arguments(detail, request, (key, value), 1) }?;
+        let to = if request == Request::Get { value.cast() } else { ptr::null_mut() };
+        submitted.submit(Submitted { tag, to }, |tag| structure.submit(tag, key, request))
+    };
+    // SAFETY: the caller passes NULL or an open map (# Safety).
+    unsafe { with(map, body) }
 }
 
 /// Stores the default options and `size`, which is sizeof(probeline_map_options).
@@ -93,48 +245,16 @@ pub unsafe extern "C" fn probeline_map_get(
     value: *mut c_void,
     outcome: *mut probeline_outcome,
 ) -> probeline_status {
-    let body = |map: &mut Inner| {
+    let body = |map: &mut MapInner| {
         // SAFETY: the program passes NULL or a key of the map's size, room for a value, and a place for an
         // outcome (# Safety).
-        let (key, value, outcome) = unsafe {
-            let key = slice(key.cast::<u8>(), map.detail.key_bytes, "key")?;
-            (
-                key,
-                room(value.cast::<u8>(), map.detail.value_bytes, "value")?,
-                out(outcome, "outcome")?,
-            )
+        let ((key, _, value), outcome) = unsafe {
+            (arguments(&map.detail, Request::Get, (key, value), 1)?, out(outcome, "outcome")?)
         };
         outcome.write(map.structure.get(key, value)?);
         Ok(())
     };
     // SAFETY: the program passes NULL or an open map (# Safety).
-    unsafe { with(map, body) }
-}
-
-/// Runs a write.
-///
-/// # Safety
-/// `map` is NULL or open, `key` is NULL or a key, `value` is NULL or a value, and `outcome` is NULL or
-/// has room for an outcome.
-unsafe fn write(
-    map: *mut probeline_map,
-    key: *const c_void,
-    (write, value): (Write, *const c_void),
-    outcome: *mut probeline_outcome,
-) -> probeline_status {
-    let body = |map: &mut Inner| {
-        let bytes = if write == Write::Remove { 0 } else { map.detail.value_bytes };
-        // SAFETY: the caller passes NULL or a key and a value of the map's sizes (# Safety).
-        let (key, value) = unsafe {
-            let key = slice(key.cast::<u8>(), map.detail.key_bytes, "key")?;
-            (key, slice(value.cast::<u8>(), bytes, "value")?)
-        };
-        let result = map.structure.write(key, write, value)?;
-        // SAFETY: the caller passes NULL or a place for an outcome (# Safety).
-        unsafe { put(outcome, result) };
-        Ok(())
-    };
-    // SAFETY: the caller passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }
 
@@ -153,7 +273,7 @@ pub unsafe extern "C" fn probeline_map_put(
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open map, a key and a value of its sizes, and a place for an
     // outcome (# Safety).
-    unsafe { write(map, key, (Write::Put, value), outcome) }
+    unsafe { write(map, Request::Put(()), (key, value), outcome) }
 }
 
 /// As probeline_map_put(), but leaves an older value as it is: PROBELINE_FOUND. Waits for its operation.
@@ -169,7 +289,7 @@ pub unsafe extern "C" fn probeline_map_put_if_absent(
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open map, a key and a value of its sizes, and a place for an
     // outcome (# Safety).
-    unsafe { write(map, key, (Write::PutIfAbsent, value), outcome) }
+    unsafe { write(map, Request::PutIfAbsent(()), (key, value), outcome) }
 }
 
 /// Removes the key: PROBELINE_REMOVED, PROBELINE_ABSENT or PROBELINE_DROPPED. `outcome` may be NULL.
@@ -185,7 +305,7 @@ pub unsafe extern "C" fn probeline_map_remove(
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open map, a key of its size, and a place for an outcome
     // (# Safety).
-    unsafe { write(map, key, (Write::Remove, ptr::null()), outcome) }
+    unsafe { write(map, Request::Remove, (key, ptr::null()), outcome) }
 }
 
 /// Gets the values of `count` keys, one after another in `keys`, and stores the outcome of each, as
@@ -202,19 +322,9 @@ pub unsafe extern "C" fn probeline_map_get_batch(
     values: *mut c_void,
     outcomes: *mut probeline_outcome,
 ) -> probeline_status {
-    let body = |map: &mut Inner| {
-        let (key_bytes, value_bytes) =
-            (product(count, map.detail.key_bytes)?, product(count, map.detail.value_bytes)?);
-        // SAFETY: the program passes NULL or `count` keys, values and places for outcomes (# Safety).
-        let (keys, values, outcomes) = unsafe {
-            let keys = slice(keys.cast::<u8>(), key_bytes, "keys")?;
-            let values = room(values.cast::<u8>(), value_bytes, "values")?;
-            (keys, values, room(outcomes, count, "outcomes")?)
-        };
-        map.structure.get_batch(keys, values, outcomes)
-    };
-    // SAFETY: the program passes NULL or an open map (# Safety).
-    unsafe { with(map, body) }
+    // SAFETY: the program passes NULL or an open map, `count` keys, room for values, and places for outcomes
+    // (# Safety).
+    unsafe { batch(map, Ok(Request::Get), (keys, values), count, outcomes) }
 }
 
 /// Runs PROBELINE_PUT, PROBELINE_PUT_IF_ABSENT or PROBELINE_REMOVE for `count` keys, one after another
@@ -232,22 +342,10 @@ pub unsafe extern "C" fn probeline_map_write_batch(
     count: usize,
     outcomes: *mut probeline_outcome,
 ) -> probeline_status {
-    let body = |map: &mut Inner| {
-        let reads = || Error::invalid("PROBELINE_GET does not write: call probeline_map_get_batch");
-        let write = write_of(operation)?.ok_or_else(reads)?;
-        let each = if write == Write::Remove { 0 } else { map.detail.value_bytes };
-        let (key_bytes, value_bytes) =
-            (product(count, map.detail.key_bytes)?, product(count, each)?);
-        // SAFETY: the program passes NULL or `count` keys, values and places for outcomes (# Safety).
-        let (keys, values, outcomes) = unsafe {
-            let keys = slice(keys.cast::<u8>(), key_bytes, "keys")?;
-            let values = slice(values.cast::<u8>(), value_bytes, "values")?;
-            (keys, values, room(outcomes, count, "outcomes")?)
-        };
-        map.structure.write_batch(keys, write, values, outcomes)
-    };
-    // SAFETY: the program passes NULL or an open map (# Safety).
-    unsafe { with(map, body) }
+    let write = write_of(operation, "probeline_map_get_batch");
+    // SAFETY: the program passes NULL or an open map, `count` keys and values, and places for outcomes
+    // (# Safety).
+    unsafe { batch(map, write, (keys, values.cast_mut()), count, outcomes) }
 }
 
 /// Starts PROBELINE_GET. If the key has a value, a poll stores it at `value`. The memory there must
@@ -264,18 +362,8 @@ pub unsafe extern "C" fn probeline_map_submit_get(
     key: *const c_void,
     value: *mut c_void,
 ) -> probeline_status {
-    let body = |map: &mut Inner| {
-        let value: *mut u8 = value.cast();
-        // SAFETY: the program passes NULL or a key of the map's size (# Safety).
-        let key = unsafe { slice(key.cast::<u8>(), map.detail.key_bytes, "key") }?;
-        // SAFETY: nothing is written through it.
-        unsafe { room(value, map.detail.value_bytes, "value") }?;
-        let Inner { structure, submitted, .. } = map;
-        submitted
-            .submit(Submitted { tag, to: value }, |tag| structure.submit(tag, key, Access::Get))
-    };
-    // SAFETY: the program passes NULL or an open map (# Safety).
-    unsafe { with(map, body) }
+    // SAFETY: the program passes NULL or an open map, a key of its size, and room for a value (# Safety).
+    unsafe { submit(map, tag, Ok(Request::Get), (key, value)) }
 }
 
 /// Starts PROBELINE_PUT, PROBELINE_PUT_IF_ABSENT or PROBELINE_REMOVE, which probeline_map_poll()
@@ -292,22 +380,9 @@ pub unsafe extern "C" fn probeline_map_submit_write(
     key: *const c_void,
     value: *const c_void,
 ) -> probeline_status {
-    let body = |map: &mut Inner| {
-        let reads =
-            || Error::invalid("PROBELINE_GET does not write: call probeline_map_submit_get");
-        let write = write_of(operation)?.ok_or_else(reads)?;
-        let bytes = if write == Write::Remove { 0 } else { map.detail.value_bytes };
-        // SAFETY: the program passes NULL or a key and a value of the map's sizes (# Safety).
-        let (key, value) = unsafe {
-            let key = slice(key.cast::<u8>(), map.detail.key_bytes, "key")?;
-            (key, slice(value.cast::<u8>(), bytes, "value")?)
-        };
-        let Inner { structure, submitted, .. } = map;
-        let mine = Submitted { tag, to: ptr::null_mut() };
-        submitted.submit(mine, |tag| structure.submit(tag, key, Access::Write(write, value)))
-    };
-    // SAFETY: the program passes NULL or an open map (# Safety).
-    unsafe { with(map, body) }
+    let write = write_of(operation, "probeline_map_submit_get");
+    // SAFETY: the program passes NULL or an open map, a key and a value of its sizes (# Safety).
+    unsafe { submit(map, tag, write, (key, value.cast_mut())) }
 }
 
 /// Makes progress, and stores at most `capacity` operations that have ended, and their number. Never
@@ -357,7 +432,7 @@ pub unsafe extern "C" fn probeline_map_clear(map: *mut probeline_map) -> probeli
 /// `map` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_map_advance_age(map: *mut probeline_map) -> probeline_status {
-    let body = |map: &mut Inner| {
+    let body = |map: &mut MapInner| {
         map.structure.advance_age();
         Ok(())
     };
@@ -381,7 +456,7 @@ pub unsafe extern "C" fn probeline_map_for_each_local(
     visit: probeline_map_visit,
     context: *mut c_void,
 ) -> probeline_status {
-    let body = |map: &mut Inner| {
+    let body = |map: &mut MapInner| {
         let visit = visit.ok_or_else(|| Error::invalid("visit is NULL"))?;
         map.structure.for_each_local(&mut |key, value| {
             // SAFETY: the program passes a function that may be called with entries and `context`
@@ -406,7 +481,7 @@ pub unsafe extern "C" fn probeline_map_get_stats(
 ) -> probeline_status {
     // SAFETY: the program passes `stats`, NULL or of `size` bytes (# Safety).
     let body =
-        |map: &mut Inner| unsafe { options::write(stats, size, &map.structure.stats().into()) };
+        |map: &mut MapInner| unsafe { options::write(stats, size, &map.structure.stats().into()) };
     // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }

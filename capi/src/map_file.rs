@@ -6,9 +6,8 @@ use probeline::map::Loaded;
 use probeline::transport::Exchange;
 
 use crate::call::{path, put};
-use crate::map::probeline_map;
-use crate::map_state::Inner;
-use crate::options::{self, Extensible};
+use crate::map::{MapInner, probeline_map};
+use crate::options::{self, Extensible, from_counts};
 use crate::status::probeline_status;
 use crate::structure::with;
 
@@ -33,12 +32,7 @@ pub struct probeline_map_loaded {
 // SAFETY: repr(C); numbers, of which the first is the size.
 unsafe impl Extensible for probeline_map_loaded {}
 
-impl From<Loaded> for probeline_map_loaded {
-    fn from(loaded: Loaded) -> Self {
-        let Loaded { entries, inserted, evicted, present, dropped } = loaded;
-        Self { size: size_of::<Self>(), entries, inserted, evicted, present, dropped }
-    }
-}
+from_counts!(Loaded => probeline_map_loaded { entries, inserted, evicted, present, dropped });
 
 /// Saves all entries to a file in a file system that all ranks share, and stores their number at
 /// `entries`, which may be NULL. No rank writes to the map meanwhile. If it fails, an older file of this
@@ -53,7 +47,7 @@ pub unsafe extern "C" fn probeline_map_save(
     name: *const c_char,
     entries: *mut u64,
 ) -> probeline_status {
-    let body = |Inner { structure: cache, opened, .. }: &mut Inner| {
+    let body = |MapInner { structure: cache, opened, .. }: &mut MapInner| {
         // SAFETY: the program passes NULL or a text that ends with NUL (# Safety).
         let name = unsafe { path(name) };
         let save = |name, exchange: &mut dyn Exchange| cache.save(name, exchange);
@@ -76,7 +70,7 @@ pub unsafe extern "C" fn probeline_map_check_save(
     map: *mut probeline_map,
     name: *const c_char,
 ) -> probeline_status {
-    let body = |Inner { structure: cache, opened, .. }: &mut Inner| {
+    let body = |MapInner { structure: cache, opened, .. }: &mut MapInner| {
         // SAFETY: the program passes NULL or a text that ends with NUL (# Safety).
         let name = unsafe { path(name) };
         let check = |name, exchange: &mut dyn Exchange| cache.check_save(name, exchange);
@@ -101,7 +95,7 @@ pub unsafe extern "C" fn probeline_map_load(
     loaded: *mut probeline_map_loaded,
     size: usize,
 ) -> probeline_status {
-    let body = |Inner { structure: cache, opened, .. }: &mut Inner| {
+    let body = |MapInner { structure: cache, opened, .. }: &mut MapInner| {
         // SAFETY: the program passes NULL or a text that ends with NUL (# Safety).
         let name = unsafe { path(name) };
         let has_room = if loaded.is_null() { Ok(()) } else { options::check(loaded, size) };

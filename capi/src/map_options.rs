@@ -6,7 +6,7 @@ use probeline::map::{Config, Mode, Stats};
 
 use crate::cache::{MAX_KEY, MAX_VALUE};
 use crate::options::Allowed::{Constants, Flag, Range};
-use crate::options::{Extensible, MAX_KEYS, MAX_OPERATIONS, options};
+use crate::options::{Extensible, MAX_KEYS, MAX_OPERATIONS, from_counts, options};
 
 /// Ranks that write claim a bucket first: no rank waits for one that has died. The default.
 pub const PROBELINE_MODE_CLAIMS: c_int = 0;
@@ -133,26 +133,7 @@ pub struct probeline_map_stats {
 // SAFETY: repr(C); numbers, of which the first is the size.
 unsafe impl Extensible for probeline_map_stats {}
 
-impl From<&Stats> for probeline_map_stats {
-    fn from(stats: &Stats) -> Self {
-        let Stats { hits, misses, busy, inserts, updates, evictions, drops, .. } = *stats;
-        let Stats { present, removes, absent, failed, bucket_reads, failed_checks, .. } = *stats;
-        Self {
-            size: size_of::<Self>(),
-            hits,
-            misses,
-            busy,
-            inserts,
-            updates,
-            evictions,
-            drops,
-            present,
-            removes,
-            absent,
-            failed,
-            bucket_reads,
-            failed_checks,
-            lost_entries: stats.lost_entries,
-        }
-    }
-}
+from_counts!(&Stats => probeline_map_stats {
+    hits, misses, busy, inserts, updates, evictions, drops, present, removes, absent, failed,
+    bucket_reads, failed_checks, lost_entries
+});

@@ -15,12 +15,11 @@ use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
-use probeline::map::Location;
+use probeline::map::{Location, Request};
 
-use crate::cache::Write;
 use crate::call::{call, path, put, room, slice};
 use crate::handle::{Abandon, Handle};
-use crate::map_state::Inner;
+use crate::map::MapInner;
 use crate::mpi_dht_file;
 use crate::status::{Error, probeline_outcome, probeline_status};
 pub use create::probeline_dht_create;
@@ -48,7 +47,7 @@ pub struct DHT {
 }
 
 struct Table {
-    map: Inner,
+    map: MapInner,
     evicted: c_int,
     counts: Counts,
     /// The counts when the statistics were reset.
@@ -66,12 +65,10 @@ impl Abandon for Table {
 }
 
 /// Returns a code: that of `body`, or [`FAILED`].
-fn code(body: impl FnOnce(&mut c_int) -> Result<(), Error>) -> c_int {
-    let mut code = SUCCESS;
-    match call(|| body(&mut code)) {
-        probeline_status::PROBELINE_OK => code,
-        _ => FAILED,
-    }
+fn code(body: impl FnOnce() -> Result<c_int, Error>) -> c_int {
+    let mut code = FAILED;
+    call(|| body().map(|returned| code = returned));
+    code
 }
 
 fn null() -> Error {
@@ -83,30 +80,26 @@ fn null() -> Error {
 /// # Safety
 /// `table` is NULL or open.
 unsafe fn with(table: *mut DHT, body: impl FnOnce(&mut Table) -> Result<c_int, Error>) -> c_int {
-    code(|code| {
+    code(|| {
         if table.is_null() {
             return Err(null());
         }
         // SAFETY: the caller passes an open table (# Safety), not NULL by the check. The program accesses
         // only the members before the handle.
         let handle = unsafe { &(*table).table };
-        *code = handle
-            .with(|table| {
-                let result = body(table);
-                let (all, before) = (table.counts, table.reset_at);
-                result.map(|code| (code, all, before.until(&all)))
-            })
-            .map(|(code, all, recent)| {
-                // SAFETY: the caller passes an open table (# Safety); its handle belongs to this thread.
-                unsafe { Visible::show(&raw mut (*table).visible, &all, &recent) };
-                code
-            })?;
-        Ok(())
+        let (code, all, recent) = handle.with(|table| {
+            let result = body(table);
+            let (all, before) = (table.counts, table.reset_at);
+            result.map(|code| (code, all, before.until(&all)))
+        })?;
+        // SAFETY: the caller passes an open table (# Safety); its handle belongs to this thread.
+        unsafe { Visible::show(&raw mut (*table).visible, &all, &recent) };
+        Ok(code)
     })
 }
 
 impl Table {
-    fn new(map: Inner, evicted: c_int, counts_accesses: bool) -> Self {
+    fn new(map: MapInner, evicted: c_int, counts_accesses: bool) -> Self {
         let ranks = map.opened.job.borrow_mut().owners();
         let accesses =
             counts_accesses.then(|| Accesses::new(ranks, map.structure.config().candidates));
@@ -180,7 +173,7 @@ pub unsafe extern "C" fn probeline_dht_write(
             let key = slice(key.cast::<u8>(), map.detail.key_bytes, "key")?;
             (key, slice(data.cast::<u8>(), map.detail.value_bytes, "data")?)
         };
-        let outcome = map.structure.write(key, Write::Put, data)?;
+        let outcome = map.structure.write(key, Request::Put(data))?;
         let (code, at) = table.wrote(key, outcome)?;
         // SAFETY: the program passes `proc` and `index`, NULL or places for numbers (# Safety).
         unsafe { put_place(&at, proc, index) };
@@ -313,7 +306,7 @@ pub unsafe extern "C" fn probeline_dht_free(
     misses: *mut u64,
     retries: *mut u64,
 ) -> c_int {
-    code(|_| {
+    code(|| {
         let counters = [evictions, misses, retries];
         // SAFETY: the program passes NULL or a place for a number (# Safety).
         counters.into_iter().for_each(|to| unsafe { put(to, 0) });
@@ -321,7 +314,7 @@ pub unsafe extern "C" fn probeline_dht_free(
             return Err(null());
         }
         // SAFETY: the program passes an open table; it is not NULL, by the check (# Safety).
-        let inner = unsafe { &(*table).table }.take()?;
+        let inner = unsafe { &(*table).table }.take_if(|_| Ok(()))?;
         // SAFETY: a box from `probeline_dht_create`, which the caller does not use again.
         drop(unsafe { Box::from_raw(table) });
         let lost = "the table is freed; an earlier call met a defect of the library, which lost its counts";
@@ -335,7 +328,7 @@ pub unsafe extern "C" fn probeline_dht_free(
             // SAFETY: the program passes NULL or a place for a number (# Safety).
             unsafe { put(to, all.iter().filter_map(|rank| rank.get(at)).sum()) };
         }
-        closed
+        closed.map(|()| SUCCESS)
     })
 }
 
@@ -360,7 +353,7 @@ pub unsafe extern "C" fn probeline_dht_barrier(table: *mut DHT) -> c_int {
 unsafe fn with_file(
     table: *mut DHT,
     name: *const c_char,
-    body: fn(&mut Inner, Result<&Path, Error>) -> Result<c_int, Error>,
+    body: fn(&mut MapInner, Result<&Path, Error>) -> Result<c_int, Error>,
 ) -> c_int {
     let body = |table: &mut Table| {
         // SAFETY: the caller passes NULL or a text that ends with NUL (# Safety).

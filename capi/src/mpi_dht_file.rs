@@ -6,10 +6,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write as _};
 use std::path::Path;
 
-use probeline::map::open_regular;
+use probeline::map::{Request, open_regular};
 
-use crate::cache::Write;
-use crate::map_state::Inner;
+use crate::map::MapInner;
 use crate::status::{Error, probeline_status};
 
 /// The names of the functions.
@@ -36,7 +35,7 @@ fn failed<E: core::fmt::Display>(code: c_int, path: &Path) -> impl Fn(E) -> Fail
 }
 
 /// Returns the header of files of a map.
-fn header(map: &Inner) -> [u8; HEADER_BYTES] {
+fn header(map: &MapInner) -> [u8; HEADER_BYTES] {
     // At most 8 KiB, by the limits of a map.
     let bytes = [map.detail.key_bytes, map.detail.value_bytes]
         .map(|bytes| i32::try_from(bytes).unwrap_or(0));
@@ -45,13 +44,13 @@ fn header(map: &Inner) -> [u8; HEADER_BYTES] {
     header
 }
 
-fn entry_bytes(map: &Inner) -> u64 {
+fn entry_bytes(map: &MapInner) -> u64 {
     (map.detail.key_bytes + map.detail.value_bytes) as u64
 }
 
 /// Ends a phase: all ranks return the code of the first one that failed, after its text was stored.
 fn together<T>(
-    map: &Inner,
+    map: &MapInner,
     name: &str,
     result: Result<T, Failed>,
 ) -> Result<Result<T, c_int>, Error> {
@@ -73,7 +72,7 @@ fn together<T>(
 }
 
 /// Writes the entries of all ranks; each rank writes its own. Fails on all ranks if one has no path.
-pub(crate) fn save(map: &mut Inner, path: Result<&Path, Error>) -> Result<c_int, Error> {
+pub(crate) fn save(map: &mut MapInner, path: Result<&Path, Error>) -> Result<c_int, Error> {
     let path = map.opened.collective(SAVE, path, |path, _| Ok(path))?;
     let mut mine = 0;
     let counted = map.structure.for_each_local(&mut |_, _| mine += 1);
@@ -98,7 +97,7 @@ pub(crate) fn save(map: &mut Inner, path: Result<&Path, Error>) -> Result<c_int,
     Ok(together(map, SAVE, written)?.err().unwrap_or(SUCCESS))
 }
 
-fn write_part(map: &mut Inner, path: &Path, at: u64) -> Result<(), Failed> {
+fn write_part(map: &mut MapInner, path: &Path, at: u64) -> Result<(), Failed> {
     let failed = failed(CANNOT_WRITE, path);
     let mut file = open_regular(OpenOptions::new().write(true), path).map_err(&failed)?;
     file.seek(SeekFrom::Start(at)).map_err(&failed)?;
@@ -115,7 +114,7 @@ fn write_part(map: &mut Inner, path: &Path, at: u64) -> Result<(), Failed> {
 
 /// Writes the entries of a file to the map; each rank writes a part of them. Fails on all ranks if one
 /// has no path.
-pub(crate) fn load(map: &mut Inner, path: Result<&Path, Error>) -> Result<c_int, Error> {
+pub(crate) fn load(map: &mut MapInner, path: Result<&Path, Error>) -> Result<c_int, Error> {
     let path = map.opened.collective(LOAD, path, |path, _| Ok(path))?;
     let opened = open(map, path);
     let (mut file, entries) = match together(map, LOAD, opened)? {
@@ -134,7 +133,7 @@ pub(crate) fn load(map: &mut Inner, path: Result<&Path, Error>) -> Result<c_int,
 }
 
 /// Opens a file of entries of these sizes, and returns it with their number.
-fn open(map: &Inner, path: &Path) -> Result<(File, u64), Failed> {
+fn open(map: &MapInner, path: &Path) -> Result<(File, u64), Failed> {
     let file = open_regular(OpenOptions::new().read(true), path);
     let mut file = file.map_err(failed(CANNOT_OPEN, path))?;
     let bytes = file.metadata().map_err(failed(CANNOT_OPEN, path))?.len();
@@ -158,7 +157,7 @@ fn open(map: &Inner, path: &Path) -> Result<(File, u64), Failed> {
 }
 
 /// Writes the entries from `first` on to the map, up to `end`.
-fn read_part(map: &mut Inner, file: &mut File, first: u64, end: u64) -> Result<(), Failed> {
+fn read_part(map: &mut MapInner, file: &mut File, first: u64, end: u64) -> Result<(), Failed> {
     let at = HEADER_BYTES as u64 + first * entry_bytes(map);
     let unreadable = |error: std::io::Error| (CANNOT_READ, error.to_string());
     file.seek(SeekFrom::Start(at)).map_err(unreadable)?;
@@ -179,7 +178,7 @@ fn read_part(map: &mut Inner, file: &mut File, first: u64, end: u64) -> Result<(
             outcomes.push(core::mem::MaybeUninit::uninit());
         }
         map.structure
-            .write_batch(&keys, Write::Put, &values, &mut outcomes)
+            .batch(&keys, Request::Put(&values), &mut [], &mut outcomes)
             .map_err(|error| (CANNOT_READ, error.to_string()))?;
         next = block_end;
     }

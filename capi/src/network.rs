@@ -1,12 +1,12 @@
 //! The transport of a job: which one, its options, and how engines are opened.
 
 use core::ffi::c_int;
+use core::fmt::Display;
 use std::env;
 
-use probeline::transport::{Exchange, Sizes};
+use probeline::transport::Sizes;
 
 use crate::call::text;
-use crate::engine::Engine;
 use crate::job_options::{
     PROBELINE_TRANSPORT_MPI, PROBELINE_TRANSPORT_SHM, PROBELINE_TRANSPORT_UCX,
     PROBELINE_TRANSPORT_VERBS, probeline_job_options,
@@ -15,6 +15,7 @@ use crate::rendezvous::Rendezvous;
 use crate::status::Error;
 #[cfg(not(all(feature = "shm", feature = "verbs", feature = "ucx", feature = "mpi")))]
 use crate::status::not_built;
+use crate::structure::Engine;
 
 /// The environment variable with the transport.
 const TRANSPORT_VARIABLE: &str = "PROBELINE_TRANSPORT";
@@ -55,17 +56,20 @@ impl Transport {
         })
     }
 
+    fn name(self) -> &'static str {
+        match self {
+            Self::Shm => "shm",
+            Self::Verbs => "verbs",
+            Self::Ucx => "ucx",
+            Self::Mpi => "mpi",
+        }
+    }
+
     fn named(name: &str) -> Result<Self, Error> {
-        Ok(match name {
-            "shm" => Self::Shm,
-            "verbs" => Self::Verbs,
-            "ucx" => Self::Ucx,
-            "mpi" => Self::Mpi,
-            _ => {
-                let text = "is not a transport: give shm, verbs, ucx or mpi";
-                return Err(Error::invalid(format_args!("{TRANSPORT_VARIABLE}={name} {text}")));
-            }
-        })
+        let all = [Self::Shm, Self::Verbs, Self::Ucx, Self::Mpi];
+        let text = "is not a transport: give shm, verbs, ucx or mpi";
+        let unknown = || Error::invalid(format_args!("{TRANSPORT_VARIABLE}={name} {text}"));
+        all.into_iter().find(|transport| transport.name() == name).ok_or_else(unknown)
     }
 }
 
@@ -93,18 +97,19 @@ impl Network {
 
     /// Returns the name of the transport and its maximum depth; one that was not built has none.
     pub(crate) fn max_depth(&self) -> (&'static str, u32) {
-        match self.transport {
+        let depth = match self.transport {
             #[cfg(feature = "shm")]
-            Transport::Shm => ("shm", probeline::shm::MAX_DEPTH),
+            Transport::Shm => probeline::shm::MAX_DEPTH,
             #[cfg(feature = "verbs")]
-            Transport::Verbs => ("verbs", probeline::verbs::MAX_DEPTH),
+            Transport::Verbs => probeline::verbs::MAX_DEPTH,
             #[cfg(feature = "ucx")]
-            Transport::Ucx => ("ucx", probeline::ucx::MAX_DEPTH),
+            Transport::Ucx => probeline::ucx::MAX_DEPTH,
             #[cfg(feature = "mpi")]
-            Transport::Mpi => ("mpi", probeline::mpi::MAX_DEPTH),
+            Transport::Mpi => probeline::mpi::MAX_DEPTH,
             #[cfg(not(all(feature = "shm", feature = "verbs", feature = "ucx", feature = "mpi")))]
-            _ => ("", u32::MAX),
-        }
+            _ => u32::MAX,
+        };
+        (self.transport.name(), depth)
     }
 
     /// Returns a transport with its default options.
@@ -113,74 +118,45 @@ impl Network {
         Self { transport, word_reads_whole: false, device, port, gid_index, ucx_tls }
     }
 
-    #[cfg(feature = "shm")]
-    pub(crate) fn open_shm(
-        &self,
-        sizes: Sizes,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Engine, Error> {
-        let engine = probeline::shm::Builder::new(sizes).open(exchange);
-        engine.map(Engine::new).map_err(Error::open)
+    /// Opens an engine together with the other ranks.
+    pub(crate) fn open(&self, sizes: Sizes, ranks: &mut Rendezvous) -> Result<Engine, Error> {
+        match self.transport {
+            #[cfg(feature = "shm")]
+            Transport::Shm => opened(probeline::shm::Builder::new(sizes).open(ranks.exchange())),
+            #[cfg(feature = "verbs")]
+            Transport::Verbs => {
+                let builder = probeline::verbs::Builder::new(sizes)
+                    .device(self.device.as_deref())
+                    .port(self.port)
+                    .gid_index(self.gid_index)
+                    .word_reads_whole(self.word_reads_whole);
+                opened(builder.open(ranks.exchange()))
+            }
+            #[cfg(feature = "ucx")]
+            Transport::Ucx => {
+                let builder = probeline::ucx::Builder::new(sizes)
+                    .tls(self.ucx_tls.as_deref())
+                    .device(self.device.as_deref())
+                    .gid_index(self.gid_index)
+                    .word_reads_whole(self.word_reads_whole);
+                opened(builder.open(ranks.exchange()))
+            }
+            #[cfg(feature = "mpi")]
+            Transport::Mpi => {
+                let Rendezvous::Mpi(members) = ranks else {
+                    return Err(Error::open("the ranks of this job did not meet through MPI"));
+                };
+                let builder = probeline::mpi::Builder::new(sizes);
+                opened(builder.word_reads_whole(self.word_reads_whole).open(members))
+            }
+            #[cfg(not(all(feature = "shm", feature = "verbs", feature = "ucx", feature = "mpi")))]
+            transport => Err(not_built(transport.name())),
+        }
     }
+}
 
-    #[cfg(not(feature = "shm"))]
-    pub(crate) fn open_shm(&self, _: Sizes, _: &mut dyn Exchange) -> Result<Engine, Error> {
-        Err(not_built("shm"))
-    }
-
-    #[cfg(feature = "verbs")]
-    pub(crate) fn open_verbs(
-        &self,
-        sizes: Sizes,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Engine, Error> {
-        let builder = probeline::verbs::Builder::new(sizes)
-            .device(self.device.as_deref())
-            .port(self.port)
-            .gid_index(self.gid_index)
-            .word_reads_whole(self.word_reads_whole);
-        builder.open(exchange).map(Engine::new).map_err(Error::open)
-    }
-
-    #[cfg(not(feature = "verbs"))]
-    pub(crate) fn open_verbs(&self, _: Sizes, _: &mut dyn Exchange) -> Result<Engine, Error> {
-        Err(not_built("verbs"))
-    }
-
-    #[cfg(feature = "ucx")]
-    pub(crate) fn open_ucx(
-        &self,
-        sizes: Sizes,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Engine, Error> {
-        let builder = probeline::ucx::Builder::new(sizes)
-            .tls(self.ucx_tls.as_deref())
-            .device(self.device.as_deref())
-            .gid_index(self.gid_index)
-            .word_reads_whole(self.word_reads_whole);
-        builder.open(exchange).map(Engine::new).map_err(Error::open)
-    }
-
-    #[cfg(not(feature = "ucx"))]
-    pub(crate) fn open_ucx(&self, _: Sizes, _: &mut dyn Exchange) -> Result<Engine, Error> {
-        Err(not_built("ucx"))
-    }
-
-    #[cfg(feature = "mpi")]
-    pub(crate) fn open_mpi(
-        &self,
-        sizes: Sizes,
-        rendezvous: &mut Rendezvous,
-    ) -> Result<Engine, Error> {
-        let Rendezvous::Mpi(members) = rendezvous else {
-            return Err(Error::open("the ranks of this job did not meet through MPI"));
-        };
-        let builder = probeline::mpi::Builder::new(sizes).word_reads_whole(self.word_reads_whole);
-        builder.open(members).map(Engine::new).map_err(Error::open)
-    }
-
-    #[cfg(not(feature = "mpi"))]
-    pub(crate) fn open_mpi(&self, _: Sizes, _: &mut Rendezvous) -> Result<Engine, Error> {
-        Err(not_built("mpi"))
-    }
+fn opened<E: Display>(
+    engine: Result<impl probeline::transport::Transport + 'static, E>,
+) -> Result<Engine, Error> {
+    engine.map(Engine::new).map_err(Error::open)
 }

@@ -120,6 +120,18 @@ macro_rules! options {
 }
 pub(crate) use options;
 
+/// Implements the conversion of counts of the library to a structure with the same names.
+macro_rules! from_counts {
+    ($counts:ty => $to:ident { $($name:ident),* }) => {
+        impl From<$counts> for $to {
+            fn from(counts: $counts) -> Self {
+                Self { size: size_of::<Self>(), $($name: counts.$name),* }
+            }
+        }
+    };
+}
+pub(crate) use from_counts;
+
 /// The size field of a structure.
 type Size = usize;
 

@@ -8,19 +8,18 @@ use probeline::containers::{BatchError, OperationError, Plain};
 use probeline::pipeline::Tag;
 use probeline::transport::{Exchange, Owner};
 
-use crate::blocks::{MAX_BYTES, open_container, with_block};
 use crate::cache::{Place, copy};
 use crate::call::{call, out, product, room, slice};
-use crate::engine::Engine;
 use crate::handle::Handle;
 use crate::job::{Members, probeline_job};
 use crate::options::Allowed::Range;
 use crate::options::{self, Extensible, MAX_KEYS, MAX_OPERATIONS, Options, options};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
 use crate::structure::{
-    self, InnerOf, Plan, PlanOf, Pointee, Structure, structure, tuple_of_handle, with,
+    self, Engine, InnerOf, MAX_BYTES, Plan, PlanOf, Pointee, Structure, open_container, structure,
+    tuple_of_handle, with, with_block,
 };
-use crate::submitted::{self, EachFinished, Poll, Submitted, poll_structure};
+use crate::submitted::{self, Poll, Started, Submitted, implement_poll};
 
 /// Values that are copied at once.
 const BLOCK: usize = 256;
@@ -86,8 +85,7 @@ impl Pointee for probeline_queue {
             submitted: operations,
             open: Box::new(move |members| {
                 with_block!(value_bytes, V => {
-                    let sizes = config.sizes::<V>(members.owners(), operations);
-                    let queue = open_container!(Opened<V>, members, config, sizes, operations);
+                    let queue = open_container!(Opened<V>, members, operations, config.sizes::<V>);
                     let values = Vec::with_capacity(BLOCK);
                     Ok(Box::new(Typed { queue, bytes: value_bytes, values, unfinished: None }))
                 })
@@ -105,8 +103,7 @@ pub(crate) trait Queue: Structure + Poll {
     /// Pops values, as many as there is room for, and returns how many there were.
     fn pop(&mut self, host: Owner, values: Place<'_>) -> Result<usize, Error>;
     /// Starts to push a value, or to pop one.
-    fn submit(&mut self, tag: Tag, host: Owner, value: Option<&[u8]>)
-    -> Result<(), OperationError>;
+    fn submit(&mut self, tag: Tag, host: Owner, value: Option<&[u8]>) -> Started;
     /// Passes the ticket that the last pop found unfinished. Returns false if the ring is not there.
     fn skip(&mut self, host: Owner) -> Result<bool, Error>;
 }
@@ -167,12 +164,7 @@ impl<V: Plain> Queue for Typed<V> {
         Ok(popped)
     }
 
-    fn submit(
-        &mut self,
-        tag: Tag,
-        host: Owner,
-        value: Option<&[u8]>,
-    ) -> Result<(), OperationError> {
+    fn submit(&mut self, tag: Tag, host: Owner, value: Option<&[u8]>) -> Started {
         let push = |value| Action::Push(V::from_bytes(value));
         self.queue.submit(tag, &host, value.map_or(Action::Pop, push))
     }
@@ -186,20 +178,12 @@ impl<V: Plain> Queue for Typed<V> {
     }
 }
 
-impl<V: Plain> Poll for Typed<V> {
-    fn poll(
-        &mut self,
-        capacity: usize,
-        each: &mut EachFinished<'_>,
-    ) -> Result<usize, OperationError> {
-        poll_structure(&mut self.queue, capacity, each, |outcome| match outcome {
-            Outcome::Pushed(_) => (probeline_outcome::PROBELINE_INSERTED, None),
-            Outcome::Full => (probeline_outcome::PROBELINE_FULL, None),
-            Outcome::Popped(value) => (probeline_outcome::PROBELINE_FOUND, Some(value.bytes())),
-            Outcome::Empty => (probeline_outcome::PROBELINE_ABSENT, None),
-        })
-    }
-}
+implement_poll!(Typed<V> [V: Plain], queue, {
+    Outcome::Pushed(_) => (probeline_outcome::PROBELINE_INSERTED, None),
+    Outcome::Full => (probeline_outcome::PROBELINE_FULL, None),
+    Outcome::Popped(value) => (probeline_outcome::PROBELINE_FOUND, Some(value.bytes())),
+    Outcome::Empty => (probeline_outcome::PROBELINE_ABSENT, None),
+});
 
 /// Stores the default options and `size`, which is sizeof(probeline_queue_options).
 /// Never waits; any thread.

@@ -1,7 +1,5 @@
 //! Tables of both kinds behind one trait, with the width of keys chosen at run time.
 
-use core::mem::MaybeUninit;
-
 use probeline::pipeline::{self, Open, OperationOf};
 use probeline::table::{
     self, BatchError, Config, Ended, Finished, Intent, Keys, Narrow, OperationError, Outcome,
@@ -9,18 +7,16 @@ use probeline::table::{
 };
 use probeline::transport::{Exchange, Sizes};
 
-use crate::engine::Engine;
+use crate::cache::Outcomes;
 use crate::job::Members;
-use crate::status::{Error, probeline_outcome};
-use crate::structure::{Structure, structure};
+use crate::status::Error;
+use crate::structure::{Engine, Structure, structure};
+use crate::submitted::Started;
 
 /// The widest key in words.
 pub(crate) const MAX_WORDS: usize = 64;
 /// Keys and results that a batch converts at once.
 const BLOCK: usize = 1024;
-
-/// Room for the outcomes of a batch.
-type Outcomes<'o> = &'o mut [MaybeUninit<probeline_outcome>];
 
 /// Runs `batch` and stores its outcomes. Its results are `empty` at first.
 fn store<A: Copy + Into<Ended>>(
@@ -42,7 +38,7 @@ pub(crate) trait Set: Structure {
     fn call(&mut self, key: &[u64], intent: Intent) -> Result<Ended, Error>;
     /// `keys` has as many keys as `outcomes`, which are undefined after an error.
     fn batch(&mut self, keys: &[u64], intent: Intent, outcomes: Outcomes<'_>) -> Result<(), Error>;
-    fn submit(&mut self, tag: Tag, key: &[u64], intent: Intent) -> Result<(), OperationError>;
+    fn submit(&mut self, tag: Tag, key: &[u64], intent: Intent) -> Started;
     fn poll(&mut self, out: &mut [Finished]) -> Result<usize, OperationError>;
     fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u64])) -> Result<(), Error>;
     fn stats(&self) -> &Stats;
@@ -56,53 +52,39 @@ pub(crate) fn open(
     entries: u64,
     operations: u32,
 ) -> Result<Box<dyn Set>, Error> {
-    let plan = Plan { config, entries, operations, words };
+    let buckets = (config, entries);
     match words {
-        0 => plan.open_narrow(members),
-        1..=2 => plan.open_wide::<2>(members),
-        3..=4 => plan.open_wide::<4>(members),
-        5..=8 => plan.open_wide::<8>(members),
-        9..=16 => plan.open_wide::<16>(members),
-        17..=32 => plan.open_wide::<32>(members),
-        _ => plan.open_wide::<MAX_WORDS>(members),
+        0 => open_as::<Narrow>(members, 1, config, config.sizes(operations), operations),
+        1..=2 => open_wide::<2>(members, words, buckets, operations),
+        3..=4 => open_wide::<4>(members, words, buckets, operations),
+        5..=8 => open_wide::<8>(members, words, buckets, operations),
+        9..=16 => open_wide::<16>(members, words, buckets, operations),
+        17..=32 => open_wide::<32>(members, words, buckets, operations),
+        _ => open_wide::<MAX_WORDS>(members, words, buckets, operations),
     }
 }
 
-struct Plan {
-    config: Config,
-    entries: u64,
-    operations: u32,
+fn open_wide<const W: usize>(
+    members: &mut Members,
     words: usize,
+    (buckets, entries_per_owner): (Config, u64),
+    operations: u32,
+) -> Result<Box<dyn Set>, Error> {
+    let config = WideConfig::<W> { buckets, entries_per_owner };
+    open_as::<Wide<W>>(members, words, config, config.sizes(operations), operations)
 }
 
-impl Plan {
-    fn open_narrow(self, members: &mut Members) -> Result<Box<dyn Set>, Error> {
-        let sizes = self.config.sizes(self.operations);
-        self.open::<Narrow>(self.config, sizes, 1, members)
-    }
-
-    fn open_wide<const W: usize>(self, members: &mut Members) -> Result<Box<dyn Set>, Error> {
-        let buckets = self.config;
-        let config = WideConfig::<W> { buckets, entries_per_owner: self.entries };
-        let sizes = config.sizes(self.operations);
-        self.open::<Wide<W>>(config, sizes, self.words, members)
-    }
-
-    fn open<K>(
-        &self,
-        config: K::Config,
-        sizes: Sizes,
-        words: usize,
-        members: &mut Members,
-    ) -> Result<Box<dyn Set>, Error>
-    where
-        K: OfWords + Open + 'static,
-    {
-        let engine = members.open(sizes)?;
-        let operations = vec![OperationOf::<K>::EMPTY; self.operations as usize];
-        let table = table::Set::open(engine, config, operations, members.exchange())?;
-        Ok(Box::new(Sized::<K> { table, words, keys: Vec::new() }))
-    }
+fn open_as<K: OfWords + Open + 'static>(
+    members: &mut Members,
+    words: usize,
+    config: K::Config,
+    sizes: Sizes,
+    operations: u32,
+) -> Result<Box<dyn Set>, Error> {
+    let engine = members.open(sizes)?;
+    let storage = vec![OperationOf::<K>::EMPTY; operations as usize];
+    let table = table::Set::open(engine, config, storage, members.exchange())?;
+    Ok(Box::new(Sized::<K> { table, words, keys: Vec::new() }))
 }
 
 /// A kind of keys that the words of a caller's key make.
@@ -171,7 +153,7 @@ impl<K: OfWords> Set for Sized<K> {
         Ok(())
     }
 
-    fn submit(&mut self, tag: Tag, key: &[u64], intent: Intent) -> Result<(), OperationError> {
+    fn submit(&mut self, tag: Tag, key: &[u64], intent: Intent) -> Started {
         pipeline::Structure::submit(&mut self.table, tag, &K::key(key), intent)
     }
 

@@ -1,17 +1,31 @@
-//! Structures behind handles of C: how they are opened, used, counted, cleared and closed.
+//! Structures behind handles of C: the engine below them, and how they are opened, used, counted, cleared and
+//! closed.
 
 use core::ptr;
 
 use probeline::pipeline::Parameter;
-use probeline::transport::Exchange;
+use probeline::transport::{Exchange, Transport, forward_transport};
 
 use crate::call::{call, out, put};
-use crate::engine::Engine;
 use crate::handle::{Abandon, Handle};
 use crate::job::{Members, Opened, Shared, members, probeline_job, with_shared};
 use crate::options::{self, Options};
 use crate::status::{Error, probeline_status};
 use crate::submitted::Submissions;
+
+/// An engine of the transport of the job: one type for all transports, so that structures are compiled once.
+pub(crate) struct Engine(Box<dyn Transport>);
+
+impl Engine {
+    pub(crate) fn new(engine: impl Transport + 'static) -> Self {
+        Self(Box::new(engine))
+    }
+}
+
+impl Transport for Engine {
+    forward_transport!(0: caps, geometry, in_flight, post, kick);
+    forward_transport!(0: poll, landed, staged, window, direct);
+}
 
 /// A structure of the library, with the sizes of what it holds chosen at run time.
 pub(crate) trait Structure {
@@ -84,6 +98,43 @@ pub(crate) struct Plan<S: ?Sized, D> {
 
 /// Opens a structure together with the other ranks.
 type Open<S> = Box<dyn FnOnce(&mut Members) -> Result<Box<S>, Error>>;
+
+/// The most bytes of a block: an element of an array, a value of a queue or a message. Its size is chosen at run
+/// time.
+pub(crate) const MAX_BYTES: usize = 1024;
+
+/// Evaluates an expression with a type that has room for blocks of this many bytes. That of 8 bytes is the
+/// word, on which atomics act.
+macro_rules! with_block {
+    ($bytes:expr, $block:ident => $body:expr) => {
+        match $bytes {
+            8 => {
+                type $block = u64;
+                $body
+            }
+            ..=64 => {
+                type $block = probeline::containers::Bytes<64>;
+                $body
+            }
+            _ => {
+                type $block = probeline::containers::Bytes<{ crate::structure::MAX_BYTES }>;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_block;
+
+/// Opens a container of this type, whose sizes this method of its configuration computes.
+macro_rules! open_container {
+    ($container:ty, $members:ident, $operations:ident, $config:ident.$($sizes:tt)+) => {{
+        let sizes = $config.$($sizes)+($members.owners(), $operations);
+        let engine = $members.open(sizes)?;
+        let storage = vec![Operation::EMPTY; $operations as usize];
+        <$container>::open(engine, $config, storage, $members.exchange())?
+    }};
+}
+pub(crate) use open_container;
 
 /// A type of C to which handles of one kind of structure point.
 pub(crate) trait Pointee: Sized {

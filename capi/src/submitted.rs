@@ -7,9 +7,8 @@ use probeline::containers::OperationError;
 use probeline::pipeline::{Finished, Kind, OperationOf, OutcomeOf, Structure, Tag};
 
 use crate::call::{out, room};
-use crate::engine::Engine;
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
-use crate::structure::{InnerOf, Pointee, with};
+use crate::structure::{Engine, InnerOf, Pointee, with};
 
 /// Results of a container that one poll reports.
 const POLLED: usize = 16;
@@ -29,38 +28,76 @@ pub(crate) struct Submitted {
     pub(crate) to: *mut u8,
 }
 
-/// Receives a finished operation: its tag, its result, and its value if it has one.
-pub(crate) type EachFinished<'c> =
-    dyn FnMut(Tag, Result<probeline_outcome, OperationError>, Option<&[u8]>) + 'c;
+/// Whether an operation has started.
+pub(crate) type Started = Result<(), OperationError>;
 
 /// A structure whose operations are submitted with places for their values.
 pub(crate) trait Poll {
-    /// Makes progress, and calls `each` with operations that have ended, at most `capacity`. Returns their number.
-    fn poll(
-        &mut self,
-        capacity: usize,
-        each: &mut EachFinished<'_>,
-    ) -> Result<usize, OperationError>;
+    /// Makes progress, and stores operations that have ended. Returns their number.
+    ///
+    /// # Safety
+    /// The places given with operations that were submitted are NULL or valid for writes of their values.
+    unsafe fn poll(&mut self, submitted: &mut Submissions, finished: Room<'_>) -> Polled;
 }
 
+/// Room for operations that have ended.
+pub(crate) type Room<'r> = &'r mut [MaybeUninit<probeline_finished>];
+
+/// The number of operations that have ended.
+pub(crate) type Polled = Result<usize, OperationError>;
+
 /// Polls a structure, of which `tell` returns what the program learns of an outcome, and its value.
-pub(crate) fn poll_structure<K: Kind>(
+///
+/// # Safety
+/// As for [`Poll::poll`]; values of one kind of operation have one size.
+pub(crate) unsafe fn poll_structure<K: Kind>(
     structure: &mut Structure<Engine, Vec<OperationOf<K>>, K>,
-    capacity: usize,
-    each: &mut EachFinished<'_>,
+    Submissions { all, free }: &mut Submissions,
+    finished: Room<'_>,
     tell: impl Fn(&OutcomeOf<K>) -> (probeline_outcome, Option<&[u8]>),
-) -> Result<usize, OperationError> {
-    let mut finished = [Finished::default(); POLLED];
-    let ended =
-        structure.poll_into(finished.get_mut(..capacity.min(POLLED)).unwrap_or_default())?;
-    for Finished { tag, result } in ended {
-        match result.as_ref().map(&tell) {
-            Ok((outcome, value)) => each(*tag, Ok(outcome), value),
-            Err(error) => each(*tag, Err(*error), None),
+) -> Polled {
+    let mut ended = [Finished::default(); POLLED];
+    let capacity = finished.len().min(POLLED);
+    let ended = structure.poll_into(ended.get_mut(..capacity).unwrap_or_default())?;
+    for (Finished { tag, result }, room) in ended.iter().zip(finished) {
+        // The structure returns the tags that it was given.
+        let place = usize::try_from(tag.0).unwrap_or(usize::MAX);
+        let Some(Submitted { tag, to }) = all.get(place).copied() else { continue };
+        free.push(place);
+        let told = result.as_ref().map(&tell);
+        if let Ok((_, Some(value))) = told
+            && !to.is_null()
+        {
+            // SAFETY: the caller keeps the places of submitted operations valid for their values
+            // (# Safety); values of one structure and one kind of operation have one size.
+            unsafe { ptr::copy_nonoverlapping(value.as_ptr(), to, value.len()) };
         }
+        let result = told.map(|(outcome, _)| outcome).map_err(|error| *error);
+        room.write(probeline_finished::new(tag, result));
     }
     Ok(ended.len())
 }
+
+/// Implements [`Poll`] for a type that has a structure of the library in this field, by a match of its outcomes.
+macro_rules! implement_poll {
+    ($name:ty [$($generics:tt)*], $field:ident, { $($outcome:pat => $told:expr,)+ }) => {
+        impl<$($generics)*> crate::submitted::Poll for $name {
+            unsafe fn poll(
+                &mut self,
+                submitted: &mut crate::submitted::Submissions,
+                finished: crate::submitted::Room<'_>,
+            ) -> crate::submitted::Polled {
+                // SAFETY: the caller keeps the places valid (# Safety of `Poll::poll`).
+                unsafe {
+                    crate::submitted::poll_structure(&mut self.$field, submitted, finished, |outcome| {
+                        match outcome { $($outcome => $told,)+ }
+                    })
+                }
+            }
+        }
+    };
+}
+pub(crate) use implement_poll;
 
 impl Submissions {
     /// Makes room for this many operations in flight.
@@ -74,7 +111,7 @@ impl Submissions {
     pub(crate) fn submit(
         &mut self,
         mine: Submitted,
-        start: impl FnOnce(Tag) -> Result<(), OperationError>,
+        start: impl FnOnce(Tag) -> Started,
     ) -> Result<(), Error> {
         let place = *self.free.last().ok_or(OperationError::Busy)?;
         start(Tag(place as u64))?;
@@ -83,39 +120,6 @@ impl Submissions {
             *submitted = mine;
         }
         Ok(())
-    }
-
-    /// Stores what has ended.
-    ///
-    /// # Safety
-    /// The places given with operations that were submitted are NULL or valid for writes of their values.
-    unsafe fn poll(
-        &mut self,
-        structure: &mut (impl Poll + ?Sized),
-        finished: &mut [MaybeUninit<probeline_finished>],
-    ) -> Result<usize, Error> {
-        let Self { all, free } = self;
-        let capacity = finished.len();
-        let mut room = finished.iter_mut();
-        let count = structure.poll(capacity, &mut |Tag(place), result, value| {
-            // The structure returns the tags that it was given.
-            let place = usize::try_from(place).unwrap_or(usize::MAX);
-            let Some(Submitted { tag, to }) = all.get(place).copied() else { return };
-            free.push(place);
-            if let Some(value) = value.filter(|_| !to.is_null()) {
-                // SAFETY: the caller keeps the places of submitted operations valid for their values
-                // (# Safety); values of one structure and one kind of operation have one size.
-                unsafe { ptr::copy_nonoverlapping(value.as_ptr(), to, value.len()) };
-            }
-            let (status, outcome) = match result {
-                Ok(outcome) => (probeline_status::PROBELINE_OK, outcome),
-                Err(error) => (Error::from(error).report(), probeline_outcome::PROBELINE_ABSENT),
-            };
-            if let Some(to) = room.next() {
-                to.write(probeline_finished { tag, status, outcome });
-            }
-        })?;
-        Ok(count)
     }
 }
 
@@ -137,7 +141,7 @@ pub(crate) unsafe fn poll<P: Pointee<Structure: Poll>>(
             unsafe { (room(finished, capacity, "finished")?, out(count, "count")?) };
         count.write(0);
         // SAFETY: the caller keeps the places of submitted operations valid (# Safety).
-        count.write(unsafe { inner.submitted.poll(&mut *inner.structure, finished) }?);
+        count.write(unsafe { inner.structure.poll(&mut inner.submitted, finished) }?);
         Ok(())
     };
     // SAFETY: the caller passes NULL or an open structure (# Safety).

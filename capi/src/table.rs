@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use probeline::table::{Config, Ended, Finished, Intent, Stats, Tag, WideConfig};
+use probeline::table::{Config, Finished, Intent, Stats, Tag, WideConfig};
 
 use crate::call::{call, out, product, put, room, slice};
 use crate::handle::Handle;
@@ -332,11 +332,7 @@ pub unsafe extern "C" fn probeline_table_poll(
         let polled = capacity.min(all.len());
         let ended = set.poll(all.get_mut(..polled).unwrap_or_default())?;
         for (to, Finished { tag, result }) in finished.iter_mut().zip(all.iter().take(ended)) {
-            let (status, outcome) = match *result {
-                Ok(outcome) => (probeline_status::PROBELINE_OK, outcome),
-                Err(error) => (Error::from(error).report(), Ended::Absent),
-            };
-            to.write(probeline_finished { tag: tag.0, status, outcome: outcome.into() });
+            to.write(probeline_finished::new(tag.0, result.map(Into::into)));
         }
         count.write(ended);
         Ok(())

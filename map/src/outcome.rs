@@ -74,7 +74,8 @@ pub enum Written {
 impl<V> Request<V> {
     /// Returns the value that is to be written.
     #[inline]
-    pub(crate) fn value(&self) -> Option<&V> {
+    #[must_use]
+    pub fn value(&self) -> Option<&V> {
         match self {
             Self::Put(value) | Self::PutIfAbsent(value) | Self::Replace(value, _) => Some(value),
             Self::Get | Self::Remove => None,
@@ -83,7 +84,8 @@ impl<V> Request<V> {
 
     /// Returns the request with another type of value.
     #[inline(always)]
-    pub(crate) fn map<W>(self, value: impl FnOnce(V) -> W) -> Request<W> {
+    #[must_use]
+    pub fn map<W>(self, value: impl FnOnce(V) -> W) -> Request<W> {
         match self {
             Self::Get => Request::Get,
             Self::Put(of) => Request::Put(value(of)),

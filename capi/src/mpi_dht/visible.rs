@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_uint, c_void};
 
 use super::statistics::Counts;
-use crate::map_state::Inner;
+use crate::map::MapInner;
 
 /// Changes a stored value in place: bytes and place of what was sent, and of the value.
 pub type probeline_dht_callback =
@@ -42,7 +42,7 @@ fn int(count: u64) -> c_int {
 }
 
 impl Visible {
-    pub(super) fn new(map: &Inner) -> Self {
+    pub(super) fn new(map: &MapInner) -> Self {
         let size = |bytes: usize| c_uint::try_from(bytes).unwrap_or(c_uint::MAX);
         let config = map.structure.config();
         let buckets = c_uint::try_from(config.buckets_per_owner).unwrap_or(c_uint::MAX);
