@@ -200,13 +200,13 @@ impl Config {
     }
 }
 
-/// Returns words that the CPU addresses, if its accesses are coherent with the transport's.
+/// Returns the words of `at`, if the CPU addresses them coherently with the transport.
 fn reach(transport: &impl Transport, at: Segment) -> Option<&[AtomicU64]> {
     let is_coherent = transport.caps().atomics == AtomicScope::Cpu;
     transport.direct(at).filter(|_| is_coherent)
 }
 
-/// The part of the private memory that has the states of locks.
+/// Index of the states of locks among [`Layout::parts`].
 const LOCKS_PART: usize = 6;
 
 /// Returns the words of a list of notices, its head included.

@@ -276,16 +276,16 @@ impl<M: AsMut<[u64]>> Context<M> {
             parts.drop_written(layout);
         }
         let end = self.log.end();
-        let state = self.lock(lock)?;
+        let state = self.lock_state(lock)?;
         state.receive(state.read, end, end);
         self.stats.acquires += 1;
         Ok(())
     }
 
-    /// Returns whether the list of a lock lacks nothing that this rank knows. With a directory no list has anything.
-    pub(crate) fn has_told(&mut self, lock: u32) -> Result<bool, Error> {
+    /// Returns whether a lock's list has all notices of this rank's log. With a directory the lists stay empty.
+    pub(crate) fn has_published(&mut self, lock: u32) -> Result<bool, Error> {
         let (end, has_directory) = (self.log.end(), self.layout.has_directory);
-        Ok(self.lock(lock)?.published == end || has_directory)
+        Ok(self.lock_state(lock)?.published == end || has_directory)
     }
 
     /// Writes to `list` what the list of a lock lacks, and ends this rank's interval. Returns the number of
@@ -335,12 +335,12 @@ impl<M: AsMut<[u64]>> Context<M> {
         Ok(())
     }
 
-    /// Returns what this rank knows of a lock.
+    /// Returns this rank's state of a lock.
     ///
     /// # Errors
     /// [`Error::Index`] beyond the last lock.
     #[inline]
-    pub(crate) fn lock(&mut self, lock: u32) -> Result<&mut State, Error> {
+    pub(crate) fn lock_state(&mut self, lock: u32) -> Result<&mut State, Error> {
         let words =
             self.layout.lock_words(lock).and_then(|words| self.memory.as_mut().get_mut(words));
         let state = words.and_then(|words| try_from_bytes_mut(cast_slice_mut(words)).ok());

@@ -410,7 +410,7 @@ fn rest<const N: usize>(pipeline: &mut Driven<Litmus, N>) {
 /// A rank that has not got a lock does nothing any more.
 fn run<const N: usize>(region: &mut Rank<N>, request: Request) -> Result<Outcome, Error> {
     let waits = |region: &mut Rank<N>, lock| {
-        region.pipeline.shared_mut().lock(lock).is_ok_and(|state| state.hold() == Hold::Waits)
+        region.pipeline.shared_mut().lock_state(lock).is_ok_and(|state| state.hold() == Hold::Waits)
     };
     if waits(region, 0) || waits(region, 1) {
         return Ok(Outcome::Waiting);

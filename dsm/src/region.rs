@@ -155,7 +155,7 @@ where
     /// As for [`acquire`](Self::acquire).
     pub fn start_acquire(&mut self, lock: u32) -> Result<(), Error> {
         self.check_idle()?;
-        let hold = self.pipeline.shared_mut().lock(lock)?.hold();
+        let hold = self.pipeline.shared_mut().lock_state(lock)?.hold();
         if hold == Hold::Holds {
             return Err(Error::Lock { lock, is_held: true });
         }
@@ -165,7 +165,8 @@ where
         self.poll().map(drop)
     }
 
-    /// Takes a ticket, and the lock if it is free, where the CPU addresses its word. Returns whether it has.
+    /// Takes a ticket by the CPU, and the lock if it is free. Returns false if the CPU does not address the lock's word,
+    /// or no operation is free.
     fn take_ticket(&mut self, lock: u32) -> Result<bool, Error> {
         let has_room = self.pipeline.has_room();
         let (transport, context) = self.pipeline.parts();
@@ -178,14 +179,15 @@ where
         Ok(true)
     }
 
-    /// Passes a lock on without news, where the CPU addresses its word. Returns whether it has.
+    /// Passes a lock on by the CPU. Returns false if the CPU does not address the lock's word, or notices must be
+    /// published first.
     fn pass_on(&mut self, lock: u32) -> Result<bool, Error> {
         let (transport, context) = self.pipeline.parts();
         let Some(word) = context.layout.reach_lock(transport, lock) else { return Ok(false) };
-        if !context.has_told(lock)? {
+        if !context.has_published(lock)? {
             return Ok(false);
         }
-        word.fetch_add(context.lock(lock)?.pass_on(false), SeqCst);
+        word.fetch_add(context.lock_state(lock)?.pass_on(false), SeqCst);
         context.task = Task::None;
         Ok(true)
     }
@@ -194,7 +196,8 @@ where
     /// pages, as many in flight as the operations and the transport allow, and waits for them; then passes the
     /// lock on, with one roundtrip, and a second one before it if there are changes to tell. With a
     /// [directory](Config::directory) there is no second one, but a page that this rank changes for the first time takes
-    /// up to three: to register, and to tell those that may have it.
+    /// up to three: to register, and to tell those that may have it. Where the CPU addresses the lock's word, it passes the
+    /// lock on itself if there are no changes to tell, without a roundtrip.
     ///
     /// # Errors
     /// [`Error::Lock`] if this rank does not hold it, otherwise as for [`access`](Self::access).
@@ -209,7 +212,7 @@ where
     /// As for [`release`](Self::release).
     pub fn start_release(&mut self, lock: u32) -> Result<(), Error> {
         self.check_idle()?;
-        if self.pipeline.shared_mut().lock(lock)?.hold() != Hold::Holds {
+        if self.pipeline.shared_mut().lock_state(lock)?.hold() != Hold::Holds {
             return Err(Error::Lock { lock, is_held: false });
         }
         self.start_flush(Then::Release { lock })
@@ -317,7 +320,7 @@ where
         }
         let context = self.pipeline.shared_mut();
         let transfer = match context.task {
-            Task::Acquire { lock } => Acquire::start(lock, context.lock(lock)?.hold()),
+            Task::Acquire { lock } => Acquire::start(lock, context.lock_state(lock)?.hold()),
             Task::Release { lock } => Publish::start(lock),
             Task::None | Task::Started | Task::Flush { .. } => return Ok(()),
         };

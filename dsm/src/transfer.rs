@@ -314,20 +314,26 @@ impl Acquire {
         Transfer::Acquire(Self { lock, lock_reads: 0, step })
     }
 
-    /// Goes on from what the lock's word was when this rank took its ticket. `None` if it holds the lock.
+    /// Continues an acquire from `word`, the lock's word before this rank's fetch-and-add. Returns `None` if this rank
+    /// now holds the lock.
     pub(crate) fn with_ticket<M: AsMut<[u64]>>(
         lock: u32,
         word: u64,
         shared: &mut Context<M>,
     ) -> Result<Option<Transfer>, Error> {
         let mut acquire = Self { lock, lock_reads: 0, step: Lock::Take };
-        Ok(acquire.see(word, shared)?.then_some(Transfer::Acquire(acquire)))
+        Ok(acquire.next_step(word, shared)?.then_some(Transfer::Acquire(acquire)))
     }
 
-    /// Chooses the next step after the lock's word. Returns false if this rank holds the lock, and has nothing to read.
-    fn see<M: AsMut<[u64]>>(&mut self, word: u64, shared: &mut Context<M>) -> Result<bool, Error> {
+    /// Chooses the next step from the lock's word. Returns false if the acquire is complete: this rank holds the lock,
+    /// and no notices are unread.
+    fn next_step<M: AsMut<[u64]>>(
+        &mut self,
+        word: u64,
+        shared: &mut Context<M>,
+    ) -> Result<bool, Error> {
         let has_directory = shared.layout.has_directory;
-        let (tickets, state) = (Tickets::from_word(word), shared.lock(self.lock)?);
+        let (tickets, state) = (Tickets::from_word(word), shared.lock_state(self.lock)?);
         if self.step == Lock::Take {
             state.ticket = tickets.next;
             state.set_hold(Hold::Waits);
@@ -399,13 +405,13 @@ impl Acquire {
             Lock::Poll => *port.landed(slot_words(port, 0, 1))?.first().ok_or(Error::Window)?,
             _ => word,
         };
-        let is_sure = self.step != Lock::Poll || port.caps().word_reads_whole;
-        let ticket = shared.lock(self.lock)?.ticket;
-        if !is_sure && Tickets::from_word(word).serving == ticket {
+        let is_whole = self.step != Lock::Poll || port.caps().word_reads_whole;
+        let ticket = shared.lock_state(self.lock)?.ticket;
+        if !is_whole && Tickets::from_word(word).serving == ticket {
             self.step = Lock::Confirm;
             return self.advance(shared, port);
         }
-        if !self.see(word, shared)? {
+        if !self.next_step(word, shared)? {
             return Ok(Step::Done(Outcome::Acquired));
         }
         if self.step == Lock::Poll {
@@ -500,7 +506,7 @@ impl Publish {
         let is_written = is_written || crate::model::is(crate::model::Mutant::PassesOnEarly);
         if !self.is_passed_on && is_written {
             let at = shared.layout.ticket_word(self.lock).ok_or(PostError::OutOfRange)?;
-            let state = shared.lock(self.lock)?;
+            let state = shared.lock_state(self.lock)?;
             let mut passed = *state;
             let has_notices = self.notices.is_some_and(|(first, end)| end > first);
             port.fetch_add(0, at, passed.pass_on(has_notices))?;
@@ -519,7 +525,7 @@ impl Publish {
     ) -> Result<(), Stop> {
         let (first, end) = match self.notices {
             Some(notices) => notices,
-            None if shared.has_told(self.lock)? => (0, 0),
+            None if shared.has_published(self.lock)? => (0, 0),
             None => {
                 let list = port.staged(slot_words(port, 0, shared.layout.list_words))?;
                 shared.fill_list(self.lock, list)?

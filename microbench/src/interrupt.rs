@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn number_to_signal_and_back() {
+    fn signal_numbers_round_trip() {
         let interrupt = |number| Interrupt::from_number(number);
         assert_eq!(interrupt(0), None);
         assert_eq!(interrupt(9), None);

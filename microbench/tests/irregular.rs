@@ -13,7 +13,7 @@ fn isx_sorts() {
 }
 
 #[test]
-fn bench_queue_reports() {
+fn measures_rings_and_batches() {
     for row in command("bench-queue", &["--values", "500"], 4) {
         assert_eq!(row["values"].as_u64(), Some(1000), "{row}");
         for rate in ["pushes_per_s", "pops_per_s"] {

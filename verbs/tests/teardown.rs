@@ -66,7 +66,7 @@ fn engine_destroys_its_objects() {
 }
 
 #[test]
-fn underegistered_region_stays_mapped() {
+fn failed_deregistration_keeps_memory() {
     let fabric = Fabric::lazy(4);
     let (machine, mut engine, freed) = alone(&fabric);
     post_some(&mut engine);

@@ -136,16 +136,16 @@ fn finds(mutant: Mutant) {
 }
 
 #[test]
-fn finds_blocks_ready_before_messages() {
+fn detects_blocks_ready_before_messages() {
     finds(Mutant::ReadyBeforeData);
 }
 
 #[test]
-fn finds_blocks_written_too_early() {
+fn detects_blocks_written_too_early() {
     finds(Mutant::Overrun);
 }
 
 #[test]
-fn finds_blocks_of_earlier_turn() {
+fn detects_blocks_of_earlier_turn() {
     finds(Mutant::AnyNumber);
 }

@@ -73,7 +73,7 @@ fn operations_are_linearizable() {
 }
 
 #[test]
-fn finds_add_to_other_key() {
+fn detects_add_to_other_key() {
     MUTANT.set(Mutant::IgnoresLostSwaps);
     let checked = check_linear::<Each<Counts>, OneByOne, 8>(CONFIG, Network::ONE, SCRIPTS[1]);
     MUTANT.set(Mutant::None);
@@ -81,7 +81,7 @@ fn finds_add_to_other_key() {
 }
 
 #[test]
-fn finds_count_of_torn_word() {
+fn detects_count_of_torn_word() {
     MUTANT.set(Mutant::TrustsTornWords);
     let network = Network { tears: TEARS[1], ..Network::ONE };
     let checked = SCRIPTS.map(|scripts| {
@@ -122,7 +122,7 @@ fn wide_operations_are_linearizable() {
 }
 
 #[test]
-fn finds_trusted_wide_claims() {
+fn detects_trusted_wide_claims() {
     for mutant in [Mutant::TrustsClaims, Mutant::PassesTornClaims] {
         MUTANT.set(mutant);
         let checked = wide_scripts().map(|scripts| check_wide(scripts, 0).is_err());

@@ -49,7 +49,7 @@ thread_local! {
 }
 
 #[test]
-fn finds_answer_from_stale_word() {
+fn detects_answer_from_stale_word() {
     TRUSTS_STALE_WORDS.set(true);
     let checked = check_linear::<Each<Bits>, Keys, 1>(CONFIG, Network::ONE, SCRIPTS);
     TRUSTS_STALE_WORDS.set(false);

@@ -118,7 +118,7 @@ fn gets_find_earlier_puts() {
 }
 
 #[test]
-fn finds_unchecked_bytes() {
+fn detects_unchecked_bytes() {
     CHECKS_NO_BYTES.set(true);
     let checked = check_linear::<Objects, OneByOne, 12>(CONFIG, Network::ONE, scripts()[0]);
     CHECKS_NO_BYTES.set(false);

@@ -77,16 +77,16 @@ fn finds(mutant: Mutant, tears: &'static [u64]) {
 }
 
 #[test]
-fn finds_values_of_claims() {
+fn detects_values_of_claims() {
     finds(Mutant::TrustsClaims, TEARS[0]);
 }
 
 #[test]
-fn finds_keys_behind_torn_claims() {
+fn detects_keys_behind_torn_claims() {
     finds(Mutant::PassesTornClaims, TEARS[1]);
 }
 
 #[test]
-fn finds_keys_behind_lost_claims() {
+fn detects_keys_behind_lost_claims() {
     finds(Mutant::PassesLostSwaps, TEARS[0]);
 }

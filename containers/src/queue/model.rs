@@ -176,22 +176,22 @@ fn finds(mutant: Mutant, in_flight: u32, scripts: Scripts<Ring<u64>>) {
 }
 
 #[test]
-fn finds_values_ready_before_data() {
+fn detects_values_ready_before_data() {
     finds(Mutant::ReadyBeforeData, 1, TWO_AND_TWO);
 }
 
 #[test]
-fn finds_slots_written_too_early() {
+fn detects_slots_written_too_early() {
     finds(Mutant::Overrun, 0, ALL_DO_BOTH);
 }
 
 #[test]
-fn finds_undone_tickets() {
+fn detects_undone_tickets() {
     const SCRIPTS: Scripts<Ring<u64>> = &[&[push(5), push(6)], &[POP, push(7)]];
     finds(Mutant::UndoesTickets, 1, SCRIPTS);
 }
 
 #[test]
-fn finds_empty_from_stale_words() {
+fn detects_empty_from_stale_words() {
     finds(Mutant::EmptyFromStaleWords, 1, ALL_DO_BOTH);
 }

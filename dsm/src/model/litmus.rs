@@ -140,47 +140,47 @@ fn holds_with_short_memories() {
 }
 
 #[test]
-fn finds_skipped_notice() {
+fn detects_skipped_notice() {
     finds(Mutant::SkipsNotices, COUNTER);
 }
 
 #[test]
-fn finds_unread_notices() {
+fn detects_unread_notices() {
     finds(Mutant::IgnoresStamps, COUNTER);
 }
 
 #[test]
-fn finds_own_notices_only() {
+fn detects_own_notices_only() {
     finds(Mutant::TellsOwnOnly, CHAIN);
 }
 
 #[test]
-fn finds_lock_passed_before_list() {
+fn detects_lock_passed_before_list() {
     finds(Mutant::PassesOnEarly, COUNTER);
 }
 
 #[test]
-fn finds_notices_before_changes() {
+fn detects_notices_before_changes() {
     finds(Mutant::DoesNotWait, COUNTER);
 }
 
 #[test]
-fn finds_pages_sent_whole() {
+fn detects_pages_sent_whole() {
     finds(Mutant::SendsPages, NEIGHBOURS);
 }
 
 #[test]
-fn finds_words_written_between_edits() {
+fn detects_words_written_between_edits() {
     finds(Mutant::ClaimsGaps, BETWEEN);
 }
 
 #[test]
-fn finds_partly_changed_words_written() {
+fn detects_partly_changed_words_written() {
     finds(Mutant::WritesParts, HALF_WORDS);
 }
 
 #[test]
-fn finds_forgotten_first_parts() {
+fn detects_forgotten_first_parts() {
     finds(Mutant::RenewsTwin, NESTED);
     finds(Mutant::RenewsTwin, NESTED.with_reach(2));
 }
@@ -198,7 +198,7 @@ fn holds_with_direct_access() {
 }
 
 #[test]
-fn finds_defects_with_direct_access() {
+fn detects_defects_with_direct_access() {
     finds(Mutant::HidesStores, COUNTER.with_reach(2));
     finds(Mutant::SkipsNotices, COUNTER.with_reach(2));
     finds(Mutant::SendsPages, NEIGHBOURS.with_reach(2));
@@ -245,7 +245,7 @@ fn holds_with_directory() {
 }
 
 #[test]
-fn finds_directory_defects() {
+fn detects_directory_defects() {
     finds(Mutant::TellsNobody, COUNTER.with_directory());
     finds(Mutant::TellsNobody, TWO_WRITERS.with_directory());
     finds(Mutant::FirstTells, TWO_WRITERS.with_directory());

@@ -56,7 +56,7 @@ fn whole_words_and_parts() {
 }
 
 #[test]
-fn finds_kept_overwritten_words() {
+fn detects_kept_overwritten_words() {
     finds(Mutant::KeepsOverwritten, OVERWRITES);
     finds(Mutant::KeepsOverwritten, OVERWRITES.with_reach(2));
 }

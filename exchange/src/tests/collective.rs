@@ -328,7 +328,7 @@ fn detects_loss_while_awaiting_another() {
 
 /// Rank 0 leaves outside any call, as it does when its transport reports the loss.
 #[test]
-fn give_up_loses_rank_everywhere() {
+fn giving_up_loses_rank_everywhere() {
     for lost in [Owner(0), Owner(2)] {
         let ended = run(ranks(3, LIMIT), |mut rank| {
             if rank.me() == lost {

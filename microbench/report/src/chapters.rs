@@ -223,7 +223,7 @@ fn curve(row: &Fields) -> Option<Vec<[f64; 2]>> {
     Some(points)
 }
 
-/// Parameters that follow from the number of ranks.
+/// Parameters that vary with the number of ranks.
 const AXES: [&str; 3] = ["ranks", "table_bytes", "buckets_per_rank"];
 
 /// Returns a chart of a rate by ranks, with a series for each text of `what`.
@@ -282,10 +282,10 @@ fn named(row: &Fields, field: &str) -> Option<String> {
 /// Queues, the integer sort and programs on shared pages, by ranks.
 fn programs(runs: &[Run]) -> Chapter {
     let queue = |id: &str, title: &str, rate| {
-        let caption = "Million values of 64 bits per second by all ranks at once: all on one ring, or each rank on \
-                       another one; singly, or several in one call.";
+        let caption = "Million 64-bit values per second by all ranks: all on one ring, or each rank on the ring of the \
+                       next rank; one or several values per call.";
         rates([id, title, caption], &["bench-queue"], rate, |row| {
-            Some(format!("{}, {} a call", row.text("rings")?, row.count("batch")?))
+            Some(format!("{}, {} per call", row.text("rings")?, row.count("batch")?))
         })
         .joining(&AXES)
     };
@@ -298,10 +298,10 @@ fn programs(runs: &[Run]) -> Chapter {
     let sort = rates(texts, &["isx"], "keys_per_s", |row| named(row, "carrier"));
     let texts = [
         "dsm",
-        "Programs on shared pages, beside one rank",
+        "Speedup of programs on shared pages",
         "The time of the same program on the memory of one rank, divided by that of all ranks.",
     ];
-    let y = ("times", Kind::Fitting);
+    let y = ("speedup", Kind::Fitting);
     let pages = Chart::new(texts, ("ranks", Kind::Counts), y, &["dsm"], |_, row| {
         let what = format!("{}, {}", row.text("program")?, row.text("protocol")?);
         Some(Sample::new(what, [row.number("ranks")?, row.number("speedup")?]))

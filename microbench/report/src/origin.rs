@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn names_ignore_axes() {
+    fn run_names_omit_axes() {
         let of =
             |ranks: u32, batch: u32| json!({ "transport": "shm", "ranks": ranks, "batch": batch });
         let runs = runs(&[of(1, 64), of(2, 64), of(2, 1)]);

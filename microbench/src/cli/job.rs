@@ -167,16 +167,19 @@ impl JobArgs {
         Ok(launched)
     }
 
-    /// Takes the memory of the windows for the size of the table, of a command without one.
-    pub(crate) fn take_windows(&mut self, sizes: &Sizes) -> Result<()> {
+    /// Sets the size of the table, of a command without one, to that of all windows.
+    ///
+    /// # Errors
+    /// This machine has less memory available.
+    pub(crate) fn set_window_bytes(&mut self, sizes: &Sizes) -> Result<()> {
         let words = sizes.window_words.saturating_mul(self.ranks.into());
         self.table_size = Size(words.saturating_mul(WORD_BYTES as u64));
-        match less_than(self.bytes_here(self.table_size.0)) {
+        let here = self.bytes_here(self.table_size.0);
+        match less_than(here) {
             Some(available) => Err(Failure::usage(format!(
-                "the windows of {} ranks take {}, and this machine has {available} of memory \
-                 available: give fewer --ranks, or less work for each",
-                self.ranks,
-                Size(self.bytes_here(self.table_size.0)).rounded()
+                "the windows of the ranks on this machine take {}, and {available} of memory is \
+                 available: give fewer --ranks, or less work to each",
+                Size(here).rounded()
             ))),
             None => Ok(()),
         }

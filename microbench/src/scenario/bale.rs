@@ -128,7 +128,7 @@ pub(crate) fn run(mut args: BaleArgs) -> Result<()> {
     let checked = kernel.check(access, args.job.ranks);
     checked.map_err(|error| Failure::usage(error.to_string()))?;
     let sizes = kernel.sizes(access, args.job.ranks);
-    args.job.take_windows(&sizes)?;
+    args.job.set_window_bytes(&sizes)?;
     let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| {
         let clock = |engine: &&mut dyn Timed| engine.now_ns();
         Ok(bale::run(&kernel, access, args.job.seed, engine, clock, exchange)?)

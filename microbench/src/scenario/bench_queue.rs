@@ -16,7 +16,7 @@ use crate::job::Work;
 use crate::table::{MAX_BATCH, name_of};
 use crate::units::rate;
 
-/// Operations in flight of a batch.
+/// Operations in flight per rank, and values of a block that take their tickets together.
 const IN_FLIGHT: u32 = 64;
 const RINGS: [(&str, &str, Rings); 2] = [
     ("one", "All ranks use the ring on rank 0", Rings::One),
@@ -34,7 +34,7 @@ pub(crate) struct QueueArgs {
     #[arg(value_parser = one_of(&RINGS))]
     rings: Vec<Rings>,
 
-    /// Values of one call, separated by commas
+    /// Values per call, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,32")]
     #[arg(value_parser = value_parser!(u32).range(1..=MAX_BATCH))]
     batch: Vec<u32>,
@@ -52,12 +52,12 @@ enum Rings {
 
 row! {
     pub(crate) struct QueueRow {
-        rings: String = "one, or each rank another one" => ("rings", text),
-        batch: u32 = "values of one call" => ("batch", text),
+        rings: String = "`one`: the ring on rank 0; `each`: the ring on the next rank" => ("rings", text),
+        batch: u32 = "values per call" => ("batch", text),
         ranks: u32 => ("ranks", text),
         values: u64 = "pushed and popped by all ranks" => ("values", text),
-        pushes_per_s: f64 = "values, while no rank pops" => ("M pushes/s", millions, note()),
-        pops_per_s: f64 = "values, while no rank pushes" => ("M pops/s", millions, note()),
+        pushes_per_s: f64 = "values pushed by all ranks per second; no rank pops meanwhile" => ("M pushes/s", millions, note()),
+        pops_per_s: f64 = "values popped by all ranks per second; no rank pushes meanwhile" => ("M pops/s", millions, note()),
     }
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn run(mut args: QueueArgs) -> Result<()> {
     let ranks = args.job.ranks;
     let config = Config { in_flight: IN_FLIGHT, ..Config::new(args.values * u64::from(ranks)) };
     let sizes = config.sizes::<u64>(ranks, IN_FLIGHT);
-    args.job.take_windows(&sizes)?;
+    args.job.set_window_bytes(&sizes)?;
     let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| {
         let operations = vec![Operation::EMPTY; IN_FLIGHT as usize];
         let mut queue = Queue::open(engine, config, operations, exchange)?;
@@ -119,7 +119,7 @@ fn measure(
         let end = popped.len().min(found + batch as usize);
         match queue.pop_batch(host, &mut popped[found..end]) {
             Ok(count) => found += count,
-            // Another rank has popped.
+            // Other ranks popped first, 64 times: try again.
             Err(BatchError::Operation(OperationError::Contended { .. })) => {}
             Err(error) => return Err(error.into()),
         }
@@ -152,7 +152,7 @@ impl QueueRow {
         let Self { rings, batch, pushes_per_s, pops_per_s, .. } = self;
         let rings = if rings == "one" { "one ring" } else { "a ring for each rank" };
         format!(
-            "{rings}, {batch} together: pushes {}, pops {}",
+            "{rings}, {batch} per call: pushes {}, pops {}",
             rate(*pushes_per_s),
             rate(*pops_per_s)
         )

@@ -205,7 +205,7 @@ pub(crate) fn run(mut args: DsmArgs) -> Result<()> {
         return Err(Failure::usage("every second rank is a home: give an even number of ranks"));
     }
     let sizes = options.sizes(args.job.ranks);
-    args.job.take_windows(&sizes)?;
+    args.job.set_window_bytes(&sizes)?;
     let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| {
         let run = dsm::run(&options, engine, exchange)?;
         DsmRow::new(&args, &run, exchange)

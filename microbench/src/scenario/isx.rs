@@ -58,7 +58,7 @@ pub(crate) fn run(mut args: IsxArgs) -> Result<()> {
     let checked = options.check(args.job.ranks);
     checked.map_err(|error| Failure::usage(error.to_string()))?;
     let sizes = options.sizes(args.job.ranks);
-    args.job.take_windows(&sizes)?;
+    args.job.set_window_bytes(&sizes)?;
     let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| {
         let (times, _) = isx::run(&options, engine, |engine| engine.now_ns(), exchange)?;
         Ok(IsxRow::new(&options, exchange.owners(), &times))

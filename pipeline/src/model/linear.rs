@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_unexplained_outcome() {
+    fn detects_unexplained_outcome() {
         let checked = check_linear::<Tickets<false>, Taken, 1>((), Network::ONE, SCRIPTS);
         let Err(Stopped::Violation(text)) = checked else { panic!("{checked:?}") };
         assert!(text.contains("no order explains"), "{text}");

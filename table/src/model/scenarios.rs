@@ -69,7 +69,7 @@ fn torn_words() {
 }
 
 #[test]
-fn torn_words_and_late_failure() {
+fn torn_words_and_late_effect() {
     check_all(Scenario { words_tear: true, failures: 1, ..PAPER });
 }
 
@@ -92,7 +92,7 @@ fn one_roundtrip_claims() {
 
 /// Omits the scenario of three keys and three clients, which has millions of worlds more.
 #[test]
-fn late_failing_one_roundtrip_claims() {
+fn one_roundtrip_claims_late_effect() {
     for one_roundtrip in WHO {
         for words_tear in [false, true] {
             let switched = Scenario { one_roundtrip, words_tear, failures: 1, ..PAPER };

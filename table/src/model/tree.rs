@@ -183,7 +183,7 @@ fn trees_with_one_roundtrip_claims() {
 }
 
 #[test]
-fn trees_with_late_failure() {
+fn trees_with_late_effect() {
     check_all(Scenario { failures: 1, ahead_from: u32::MAX, cache_entries: 1, ..PAPER });
 }
 

@@ -208,7 +208,7 @@ fn wide_keys_in_torn_words() {
 }
 
 #[test]
-fn wide_keys_with_late_failure() {
+fn wide_keys_with_late_effect() {
     let failing = Scenario { failures: 1, ..PAPER };
     report("an entry used for the next key", KEYS_OF, FAILING, failing);
     report("one key", KEYS_OF, ONE_KEY_FAILING, failing);
@@ -243,13 +243,13 @@ fn detects_tag_trusted_as_key() {
 }
 
 #[test]
-fn detects_entry_kept_after_write() {
+fn detects_leak_after_failed_write() {
     let failing = Scenario { failures: 1, ..PAPER };
     is_detected(WideMutant::KeepsEarly, FAILING, failing);
 }
 
 #[test]
-fn detects_entry_kept_after_claim() {
+fn detects_leak_after_failed_claim() {
     let failing = Scenario { failures: 1, ..PAPER };
     is_detected(WideMutant::KeepsClaimed, FAILING, failing);
 }

@@ -62,7 +62,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 /// Polls futures in random order and drops some before they return. The key of a dropped insert may
 /// be in the table or not.
 #[test]
-fn agree_with_set() {
+fn agrees_with_set() {
     for seed in 0..60 {
         let _replay = probeline_exchange::testing::Replay(seed);
         let tables = shared(seed);

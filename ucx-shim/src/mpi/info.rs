@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn library_version_before_mpi_init() {
+    fn reads_version_before_mpi_init() {
         let version = library_version();
         assert!(version.contains("MPI"), "{version}");
     }
