@@ -5,7 +5,9 @@ use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::fence;
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
-use probeline_pipeline::{Collective, CollectiveError, Error, Finished, Pipeline, Tag};
+use probeline_pipeline::{
+    Collective, CollectiveError, ConfigError, Error, Finished, Pipeline, Tag,
+};
 use probeline_transport::{Call, Exchange, Transport};
 
 use crate::config::Config;
@@ -95,11 +97,13 @@ where
         engine: E,
         config: Config,
         operations: S,
-        memory: M,
+        mut memory: M,
     ) -> Result<Self, CollectiveError> {
         config.check::<T>(&engine)?;
         let geometry = engine.geometry();
         let layout = config.layout::<T>(geometry.owners);
+        let (found, needed) = (memory.as_mut().len() as u64, layout.memory_words() as u64);
+        ConfigError::check_range("the words of the memory", found, needed, u64::MAX)?;
         let mut context = Context::new(memory, layout, geometry.me, config.max_lock_reads);
         let (mut parts, ..) = context.parts()?;
         // Memory of an earlier region.

@@ -9,7 +9,7 @@ use probeline_report::results::{Note, Row, SCHEMA, printable};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::cli::{JobArgs, OutputArgs};
+use crate::cli::{JobArgs, OutputArgs, TransportName};
 use crate::failure::Result;
 use crate::findings;
 use crate::machine::Machine;
@@ -105,7 +105,9 @@ impl<R: Row> RunReport<R> {
     }
 
     pub(crate) fn job(&mut self, job: &JobArgs) {
+        let is_simulated = job.transport == TransportName::Sim;
         self.parameter("transport", job.transport.name());
+        self.parameter("network", is_simulated.then(|| job.sim.about()));
         self.sizes(job);
     }
 

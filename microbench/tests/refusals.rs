@@ -122,7 +122,7 @@ const REFUSED: [(&str, &str); 89] = [
     ("explore fms:2 --recent-states 3", "a power of two"),
     ("explore fms:2 --recent-states 1", "a power of two"),
     ("explore fms:2 --recent-states 536870912", "a power of two"),
-    ("explore fms:2 --max-table-size 1MiB", "is less than the size at first, 32MiB"),
+    ("explore fms:2 --max-table-size 1MiB", "is less than the initial size, 32MiB"),
     ("explore fms:2 --max-table-size 1GiB --transport sim", "over sim it does not"),
     (
         "explore fms:2 --table-size 17GiB --states tree",

@@ -56,7 +56,7 @@ pub enum Error {
     /// The table has no room, and may not grow.
     #[error(
         "the table is full with {held} k-mers in {bytes} bytes, and with a larger one beside it would \
-         exceed {max}: give a larger --max-table-size, or more memory"
+         exceed {max} bytes: give a larger --max-table-size, a --table-size as large, or more memory"
     )]
     Full {
         /// K-mers in the table.

@@ -58,6 +58,7 @@ pub(crate) fn parameter(name: &str, value: &Value) -> String {
         ("table_bytes", value) if value.is_u64() => {
             format!("table {}", bytes(value.as_u64().unwrap_or(0)))
         }
+        ("network", value) => cell(value),
         ("chunk_buckets", value) => format!("C = {value}"),
         ("throughput_chunk_buckets", value) => format!("C = {value} of throughputs"),
         ("max_chunks", value) => format!("M = {value}"),

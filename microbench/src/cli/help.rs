@@ -29,7 +29,7 @@ const EXAMPLES: [&str; 40] = [
     "bench-map --workload read,write",
     "bench-map --keys zipf --json run.json",
     "bench-queue",
-    "bench-queue --transport sim --sim-profile das5-fdr --ranks 8 --values 128",
+    "bench-queue --transport sim --sim-profile das5-fdr --ranks 8",
     "roundtrips",
     "roundtrips -C 8,32 --json run.json",
     "limits",

@@ -141,7 +141,7 @@ pub(crate) fn network(name: &str) -> Result<Profile> {
     }
     let names: Vec<_> = Profile::built_in_names().collect();
     let names = names.join(", ");
-    Err(Failure::new(format!("there is no profile and no file {name:?}; give {names} or a file")))
+    Err(Failure::usage(format!("there is no profile and no file {name:?}; give {names} or a file")))
 }
 
 /// Times of operations in the simulator.

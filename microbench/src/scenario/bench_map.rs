@@ -35,7 +35,7 @@ const TABLE_SIZE_OVER_VERBS: Size = Size::mib(32);
 const TABLE_SIZE_HELP: &str =
     "Memory for the map's buckets, all ranks together [default: 256MiB, over verbs 32MiB]";
 /// Most runs of a workload.
-const MAX_REPEAT: i64 = 999;
+pub(super) const MAX_REPEAT: i64 = 999;
 /// Of this number of operations in `mixed`, one is a put.
 const MIXED_PUTS: usize = 20;
 

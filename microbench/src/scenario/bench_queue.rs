@@ -9,10 +9,12 @@ use probeline_programs::Timed;
 use probeline_report::results::format::{millions, text};
 use probeline_report::results::row;
 
+use super::bench_map::MAX_REPEAT;
 use super::{report_job, without_cpu_time};
-use crate::cli::{JobArgs, one_of};
+use crate::cli::{JobArgs, TransportName, one_of};
 use crate::failure::{Failure, Result};
 use crate::job::Work;
+use crate::series::Spread;
 use crate::table::{MAX_BATCH, name_of};
 use crate::units::rate;
 
@@ -25,9 +27,9 @@ const RINGS: [(&str, &str, Rings); 2] = [
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct QueueArgs {
-    /// Values that each rank pushes, and then pops
-    #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = value_parser!(u64).range(1..=1 << 24))]
-    values: u64,
+    /// Values that each rank pushes, and then pops, at most 2^24 [default: 100000; 200 on the simulator]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1 << 24))]
+    values: Option<u64>,
 
     /// Rings that the ranks use, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "RINGS,...", default_value = "one,each")]
@@ -38,6 +40,10 @@ pub(crate) struct QueueArgs {
     #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,32")]
     #[arg(value_parser = value_parser!(u32).range(1..=MAX_BATCH))]
     batch: Vec<u32>,
+
+    /// Rounds; the median of each rate is reported
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = value_parser!(u32).range(1..=MAX_REPEAT))]
+    rounds: u32,
 
     // Last, because its headings in the help apply to all options after them.
     #[command(flatten)]
@@ -63,19 +69,32 @@ row! {
 
 pub(crate) fn run(mut args: QueueArgs) -> Result<()> {
     args.job.resolve_without_table()?;
-    let ranks = args.job.ranks;
-    let config = Config { in_flight: IN_FLIGHT, ..Config::new(args.values * u64::from(ranks)) };
+    let (ranks, is_simulated) = (args.job.ranks, args.job.transport == TransportName::Sim);
+    let values = args.values.unwrap_or(if is_simulated { 200 } else { 100_000 });
+    let config = Config { in_flight: IN_FLIGHT, ..Config::new(values * u64::from(ranks)) };
     let sizes = config.sizes::<u64>(ranks, IN_FLIGHT);
     args.job.set_window_bytes(&sizes)?;
     let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| {
         let operations = vec![Operation::EMPTY; IN_FLIGHT as usize];
         let mut queue = Queue::open(engine, config, operations, exchange)?;
-        let each = args
-            .rings
-            .iter()
-            .flat_map(|&rings| args.batch.iter().map(move |&batch| (rings, batch)));
-        each.map(|(rings, batch)| measure(&mut queue, exchange, args.values, rings, batch))
-            .collect()
+        let mut rows = Vec::new();
+        for &rings in &args.rings {
+            for &batch in &args.batch {
+                let rounds =
+                    (0..args.rounds).map(|_| measure(&mut queue, exchange, values, rings, batch));
+                let (pushes, pops): (Vec<f64>, Vec<f64>) = rounds.collect::<Result<_>>()?;
+                let median = |rates| Spread::new(rates).map_or(0.0, |spread| spread.median);
+                rows.push(QueueRow {
+                    rings: name_of(rings),
+                    batch,
+                    ranks,
+                    values: values * u64::from(ranks),
+                    pushes_per_s: median(pushes),
+                    pops_per_s: median(pops),
+                });
+            }
+        }
+        Ok(rows)
     };
     let bench = Work { sizes, orders_atomics: false, run: work };
     let Some((mut report, files, rows)) = report_job("bench-queue", &args.job, &bench)? else {
@@ -83,7 +102,8 @@ pub(crate) fn run(mut args: QueueArgs) -> Result<()> {
     };
     let rows: Vec<QueueRow> = rows;
     report.summary = rows.iter().map(QueueRow::answer).collect();
-    report.parameter("values_per_rank", args.values);
+    report.parameter("values_per_rank", values);
+    report.parameter("rounds", args.rounds);
     report.note(without_cpu_time(&args.job));
     report.rows = rows;
     report.publish(files)
@@ -91,14 +111,14 @@ pub(crate) fn run(mut args: QueueArgs) -> Result<()> {
 
 type Bench<'e> = Queue<&'e mut dyn Timed, Vec<Operation<u64>>, u64>;
 
-/// Pushes the values of each rank, and then pops as many.
+/// Pushes the values of each rank, and then pops as many. Returns both rates of all ranks, per second.
 fn measure(
     queue: &mut Bench<'_>,
     exchange: &mut dyn Exchange,
     values: u64,
     rings: Rings,
     batch: u32,
-) -> Result<QueueRow> {
+) -> Result<(f64, f64)> {
     let (me, ranks) = (u64::from(exchange.me().0), exchange.owners());
     let host = match rings {
         Rings::One => Owner(0),
@@ -125,20 +145,13 @@ fn measure(
         }
     }
     let popped_ns = exchange.max(queue.transport().now_ns() - begun)?;
-    let all = values * u64::from(ranks);
     let sum = |values: &[u64]| values.iter().sum::<u64>();
     if exchange.sum(sum(&popped))? != exchange.sum(sum(&mine))? {
         return Err(Failure::new("the values popped are not those pushed"));
     }
-    let per_s = |ns: u64| all as f64 * 1e9 / ns.max(1) as f64;
-    Ok(QueueRow {
-        rings: name_of(rings),
-        batch,
-        ranks,
-        values: all,
-        pushes_per_s: per_s(pushed_ns),
-        pops_per_s: per_s(popped_ns),
-    })
+    let all = (values * u64::from(ranks)) as f64;
+    let per_s = |ns: u64| all * 1e9 / ns.max(1) as f64;
+    Ok((per_s(pushed_ns), per_s(popped_ns)))
 }
 
 /// Returns the time at which all ranks are ready.

@@ -311,7 +311,7 @@ impl ExploreArgs {
                 transport.name()
             ))),
             Some(max) if max.0 < size.0 => Err(Failure::usage(format!(
-                "--max-table-size {max} is less than the size at first, {size}: give a smaller \
+                "--max-table-size {max} is less than the initial size, {size}: give a smaller \
                  --table-size too"
             ))),
             _ => Ok(()),

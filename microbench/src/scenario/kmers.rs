@@ -75,7 +75,7 @@ impl SequenceArgs {
         let max_table_bytes = self.max_table_size.map_or(max, |size| size.0);
         if max_table_bytes < job.table_size.0 {
             return Err(Failure::usage(format!(
-                "--max-table-size {} is less than the size at first, {}: give a smaller --table-size too",
+                "--max-table-size {} is less than the initial size, {}: give a smaller --table-size too",
                 Size(max_table_bytes),
                 job.table_size
             )));
@@ -247,6 +247,9 @@ pub(crate) fn run(mut args: KmersArgs) -> Result<()> {
     )];
     if count.options.filter_bytes > 0 {
         report.note(["filter: k-mers that occur once are left out"]);
+    }
+    if row.kmers == 0 {
+        report.note(["k-mers: no file has as many bases A, C, G and T in a row"]);
     }
     report.rows = vec![row];
     report.publish(files)
