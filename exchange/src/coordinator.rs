@@ -230,7 +230,7 @@ impl<'a> Coordinator<'a> {
         Ok(())
     }
 
-    /// Whether the listen queue has a connection.
+    /// Returns whether the listen queue has a connection.
     fn has_waiting_connection(&self) -> Result<bool, JoinError> {
         let ready = wait([self.listener.into()], Instant::now());
         Ok(ready.map_err(JoinError::system(WAITING))? == [true])
@@ -375,8 +375,8 @@ impl<'a> Coordinator<'a> {
     }
 }
 
-/// Whether accept(2) failed for one connection: it was closed, had a network error, or a firewall
-/// rejected it (`EPERM`).
+/// Returns whether accept(2) failed for one connection: it was closed, had a network error, or a
+/// firewall rejected it (`EPERM`).
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
@@ -396,7 +396,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Whether accept(2) failed because a descriptor or memory was lacking.
+/// Returns whether accept(2) failed because a descriptor or memory was lacking.
 fn is_shortage(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

@@ -131,7 +131,7 @@ impl Link {
         self.unsent.push_back((bytes, all));
     }
 
-    /// Whether bytes wait to be sent and the peer can still receive them.
+    /// Returns whether bytes wait to be sent and the peer can still receive them.
     pub(crate) fn has_unsent(&self) -> bool {
         self.socket.has_unsent() || (self.socket.can_send() && !self.unsent.is_empty())
     }

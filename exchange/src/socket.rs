@@ -49,12 +49,12 @@ impl Socket {
         Ok(Self { stream, incoming, outgoing, closed: false, write_failed: false })
     }
 
-    /// Whether the peer can receive bytes, as far as is known.
+    /// Returns whether the peer can receive bytes, as far as is known.
     pub(crate) fn can_send(&self) -> bool {
         !(self.closed || self.write_failed)
     }
 
-    /// Whether bytes wait to be sent and the peer can receive them.
+    /// Returns whether bytes wait to be sent and the peer can receive them.
     pub(crate) fn has_unsent(&self) -> bool {
         self.can_send() && !self.outgoing.is_empty()
     }
@@ -115,8 +115,8 @@ impl Socket {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Whether this stream is connected to itself. TCP does that if a connection to a local port
-    /// without a listener gets that same port as its source port.
+    /// Returns whether this stream is connected to itself. TCP does that if a connection to a
+    /// local port without a listener gets that same port as its source port.
     pub(crate) fn is_connected_to_itself(&self) -> bool {
         matches!((self.stream.local_addr(), self.stream.peer_addr()), (Ok(a), Ok(b)) if a == b)
     }

@@ -135,7 +135,7 @@ impl Tcp {
         self.links.clear();
     }
 
-    /// Whether this process is a fork of the one that joined.
+    /// Returns whether this process is a fork of the one that joined.
     pub(crate) fn is_fork(&self) -> bool {
         self.process != process::id()
     }

@@ -63,7 +63,7 @@ impl Drop for Rank {
     }
 }
 
-/// Whether a process is running. A zombie is not.
+/// Returns whether a process is running. A zombie is not.
 fn runs(pid: &str) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = status.rsplit(')').next().unwrap().trim().chars().next();

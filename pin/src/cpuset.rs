@@ -31,7 +31,7 @@ impl CpuSet {
         self.0.insert(cpu)
     }
 
-    /// Whether `cpu` is in the set.
+    /// Returns whether `cpu` is in the set.
     #[must_use]
     pub fn contains(&self, cpu: CpuId) -> bool {
         self.0.contains(&cpu)
@@ -43,7 +43,7 @@ impl CpuSet {
         self.0.len()
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -12,8 +12,8 @@ impl Errno {
         io::Error::last_os_error().raw_os_error().unwrap_or(0)
     }
 
-    /// Whether a container's seccomp filter, or a kernel without the call, returns this error
-    /// without trying the call.
+    /// Returns whether a container's seccomp filter, or a kernel without the call, returns this
+    /// error without trying the call.
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(self.0, libc::EPERM | libc::ENOSYS)
     }

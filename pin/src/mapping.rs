@@ -337,7 +337,7 @@ impl Plan {
     }
 }
 
-/// Whether an advice of madvise(2) is unknown, as MADV_POPULATE_WRITE before Linux 5.14 and
+/// Returns whether an advice of madvise(2) is unknown, as MADV_POPULATE_WRITE before Linux 5.14 and
 /// MADV_COLLAPSE before 6.1, or a seccomp filter refuses the call.
 fn is_unsupported(errno: i32) -> bool {
     errno == libc::EINVAL || Errno(errno).is_refusal()

@@ -64,8 +64,8 @@ pub(crate) fn bind_range(start: NonNull<u8>, bytes: usize, node: NodeId) -> Resu
     if done == 0 { Ok(()) } else { Err(Errno::last()) }
 }
 
-/// Whether the cpuset of this process contains `node` (`Mems_allowed_list` in proc_pid_status(5));
-/// mbind(2) to another node is an error. True if the file cannot be read.
+/// Returns whether the cpuset of this process contains `node` (`Mems_allowed_list` in
+/// proc_pid_status(5)); mbind(2) to another node is an error. True if the file cannot be read.
 #[must_use]
 pub fn may_bind(node: NodeId) -> bool {
     fs::read_to_string("/proc/self/status").map_or(true, |status| is_allowed(&status, node))

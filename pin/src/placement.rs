@@ -104,7 +104,8 @@ impl NodeCpus {
     }
 }
 
-/// Whether the rank of index `rank` shares its core, if the node of these CPUs has `block` ranks.
+/// Returns whether the rank of index `rank` shares its core, if the node of these CPUs has `block`
+/// ranks.
 fn sharing(cpus: &[NodeCpu], rank: usize, block: usize) -> Sharing {
     if rank >= cpus.len() || rank + cpus.len() < block {
         return Sharing::Cpu;

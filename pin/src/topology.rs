@@ -59,7 +59,7 @@ impl Node {
         self.distances.iter().find(|(id, _)| *id == other).map(|(_, distance)| *distance)
     }
 
-    /// Whether the node has memory. True if that is unknown.
+    /// Returns whether the node has memory. True if that is unknown.
     #[must_use]
     pub fn has_memory(&self) -> bool {
         self.memory_bytes != Some(0)
@@ -125,7 +125,7 @@ impl Topology {
         &self.l3_groups
     }
 
-    /// Whether the kernel reports nodes. Otherwise node 0 is assumed.
+    /// Returns whether the kernel reports nodes. Otherwise node 0 is assumed.
     #[must_use]
     pub fn reports_numa(&self) -> bool {
         self.reports_numa

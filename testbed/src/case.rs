@@ -138,7 +138,7 @@ pub(crate) enum Bound {
 }
 
 impl Figure {
-    /// Whether the value is a number within the bound.
+    /// Returns whether the value is a number within the bound.
     pub(crate) fn is_met(&self) -> bool {
         match self.bound {
             Bound::AtMost(bound) => self.value <= bound,

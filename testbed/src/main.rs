@@ -50,7 +50,7 @@ struct Cli {
 }
 
 impl Cli {
-    /// Whether all cases passed.
+    /// Returns whether all cases passed.
     fn run(&self) -> Result<bool> {
         if self.list {
             self.selection.cases()?.iter().for_each(|case| println!("{}", case.full_name()));

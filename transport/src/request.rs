@@ -111,7 +111,7 @@ impl Geometry {
         }
     }
 
-    /// Whether `at` is a run of at least one word within some slot.
+    /// Returns whether `at` is a run of at least one word within some slot.
     #[inline]
     #[must_use]
     pub fn contains_local(&self, at: Local) -> bool {

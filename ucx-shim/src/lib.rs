@@ -19,7 +19,7 @@ pub struct NeedsOwner {
 }
 
 impl NeedsOwner {
-    /// Whether any operation needs the owner's CPU.
+    /// Returns whether any operation needs the owner's CPU.
     #[must_use]
     pub fn any(self) -> bool {
         self.reads || self.atomics

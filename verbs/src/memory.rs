@@ -270,7 +270,7 @@ impl RemoteRegion {
         self.contains(start, words).then(|| self.address(start))
     }
 
-    /// Whether the `words` words from word `start` on are all within the region.
+    /// Returns whether the `words` words from word `start` on are all within the region.
     #[inline]
     pub(crate) fn contains(&self, start: u64, words: u32) -> bool {
         start.checked_add(u64::from(words)).is_some_and(|end| end <= self.words)

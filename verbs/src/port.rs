@@ -96,7 +96,7 @@ impl Mtu {
 }
 
 impl Port {
-    /// Whether packets carry a global route header. On Ethernet they always do.
+    /// Returns whether packets carry a global route header. On Ethernet they always do.
     #[must_use]
     pub fn needs_global_route(&self) -> bool {
         self.link_layer == LinkLayer::Ethernet || self.global_only

@@ -246,14 +246,14 @@ impl WorkRequestList {
         (self.next.addr().get() - self.first.addr().get()) / size_of::<Prepared>()
     }
 
-    /// Whether there is no request.
+    /// Returns whether there is no request.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.first == self.next
     }
 
-    /// Whether [`push`](Self::push) appends a request.
+    /// Returns whether [`push`](Self::push) appends a request.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.next < self.limit

@@ -146,7 +146,8 @@ fn reports_reason_for_base_pages() {
     }
 }
 
-/// Whether the kernel makes huge pages on request: since Linux 6.1, unless the setting is `deny`.
+/// Returns whether the kernel makes huge pages on request: since Linux 6.1, unless the setting is
+/// `deny`.
 fn kernel_collapses(setting: &str) -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let numbers: Vec<u32> = release.split(['.', '-']).map_while(|part| part.parse().ok()).collect();

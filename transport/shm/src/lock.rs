@@ -64,8 +64,8 @@ impl Lock<'_> {
         let _ = unsafe { libc::pthread_mutex_unlock(self.mutex()) };
     }
 
-    /// Whether the thread that created the lock holds it. It makes no system call; if the lock is
-    /// held, it costs one failed compare-and-swap.
+    /// Returns whether the thread that created the lock holds it. It makes no system call; if the
+    /// lock is held, it costs one failed compare-and-swap.
     ///
     /// # Safety
     /// The lock was created by [`create_held`](Self::create_held), in this or another process.

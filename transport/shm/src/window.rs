@@ -108,7 +108,7 @@ impl Window {
         self.mapping.policy_refused()
     }
 
-    /// Whether the owner's engine is open and its thread alive. It makes no system call.
+    /// Returns whether the owner's engine is open and its thread alive. It makes no system call.
     pub(crate) fn is_alive(&self) -> bool {
         // SAFETY: `create` created the lock before any peer received the window's descriptor.
         self.lock().is_some_and(|lock| unsafe { lock.is_held() })

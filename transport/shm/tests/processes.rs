@@ -223,7 +223,7 @@ fn kill_one(mut job: Job, [victim, seed, after_us, after_operations]: [u64; 4]) 
     (0..4).map(|rank| direct(&stream.engine, 0, DETECTION_TIMES + rank).load(SeqCst)).max().unwrap()
 }
 
-/// Whether this process still maps memory of an engine.
+/// Returns whether this process still maps memory of an engine.
 fn mapped() -> bool {
     fs::read_to_string("/proc/self/maps").unwrap().contains("memfd:probeline")
 }

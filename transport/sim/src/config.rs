@@ -164,7 +164,7 @@ impl Config {
         if self.faults.error_late_ppm > 0 { 2 * self.depth } else { self.depth }
     }
 
-    /// Whether words may be torn.
+    /// Returns whether words may be torn.
     pub(crate) fn tears(&self) -> bool {
         !self.word_reads_whole && self.faults.torn_read_ppm > 0
     }

@@ -124,7 +124,7 @@ impl Fabric {
         }
     }
 
-    /// Whether the engine of `me` refuses posts.
+    /// Returns whether the engine of `me` refuses posts.
     pub(crate) fn is_closed(&self, me: Owner) -> bool {
         self.lost.is_some() || self.members[me.0 as usize].fault.is_some()
     }

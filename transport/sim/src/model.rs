@@ -266,13 +266,13 @@ impl Model {
         self.neighbour_ns.saturating_add(if near { self.sockets.neighbour_ns } else { 0 })
     }
 
-    /// Whether both owners are on one node.
+    /// Returns whether both owners are on one node.
     #[must_use]
     pub fn is_local(&self, from: Owner, to: Owner) -> bool {
         self.node(from) == self.node(to)
     }
 
-    /// Whether `from`'s CPU accesses the words of `to` itself.
+    /// Returns whether `from`'s CPU accesses the words of `to` itself.
     #[must_use]
     pub fn is_by_cpu(&self, from: Owner, to: Owner) -> bool {
         self.local_by_cpu && self.is_local(from, to)
@@ -282,7 +282,7 @@ impl Model {
         owner.0 / self.owners_per_node.max(1)
     }
 
-    /// Whether two owners of one node are on one socket.
+    /// Returns whether two owners of one node are on one socket.
     pub(crate) fn share_socket(&self, one: u32, other: u32) -> bool {
         let socket = |owner: u32| match self.sockets.ranks_each {
             0 => 0,

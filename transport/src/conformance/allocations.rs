@@ -39,7 +39,7 @@ pub fn allocations_in(call: impl FnOnce()) -> u64 {
     allocations() - before
 }
 
-/// Whether [`CountingAllocator`] is the global allocator.
+/// Returns whether [`CountingAllocator`] is the global allocator.
 pub(super) fn are_counted() -> bool {
     let before = allocations();
     // Without the black box, the optimiser removes the allocation.

@@ -148,7 +148,7 @@ impl<T: Transport> Sabotage<T> {
         start..start + at.words as usize
     }
 
-    /// Whether to refuse the post although the engine has room.
+    /// Returns whether to refuse the post although the engine has room.
     fn full_early(&self) -> bool {
         self.broken(Rule::FullTooEarly) && self.inner.in_flight() + 1 == self.inner.caps().depth
     }

@@ -4,8 +4,8 @@ use core::fmt::Debug;
 
 /// An engine's record of the operations that use a slot.
 pub trait Busy: Copy + Debug + Default {
-    /// Whether no operation uses the slot. `reported` is the number of operations that the engine
-    /// has reported in the order of their posts.
+    /// Returns whether no operation uses the slot. `reported` is the number of operations that the
+    /// engine has reported in the order of their posts.
     fn is_idle(&self, reported: u64) -> bool;
 
     /// Marks the slot as busy permanently.

@@ -28,7 +28,7 @@ impl Deadline {
         Self(monotonic_now().saturating_add(wait))
     }
 
-    /// Whether the deadline has passed.
+    /// Returns whether the deadline has passed.
     #[must_use]
     pub fn has_passed(self) -> bool {
         monotonic_now() >= self.0

@@ -249,7 +249,7 @@ impl<M: PrivateMemory, B: Busy> Slots<M, B> {
         at.words > 0 && end <= self.slot_words as u64
     }
 
-    /// Whether `at` is a range of a slot.
+    /// Returns whether `at` is a range of a slot.
     #[inline]
     #[must_use]
     pub fn contains(&self, at: Local) -> bool {

@@ -84,7 +84,7 @@ impl<T: Copy + Default> Ring<T> {
         (self.pushed - self.popped) as u32
     }
 
-    /// Whether there is no item.
+    /// Returns whether there is no item.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -256,14 +256,14 @@ impl Ledger {
         self.len
     }
 
-    /// Whether there is no operation.
+    /// Returns whether there is no operation.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether there is no room.
+    /// Returns whether there is no room.
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {

@@ -120,8 +120,8 @@ impl InFlight {
             .find_map(|(number, owner)| (!self.is_flushed(number, owner)).then_some(owner))
     }
 
-    /// Whether a flush has completed the operation on `owner` that was posted after `number`
-    /// others.
+    /// Returns whether a flush has completed the operation on `owner` that was posted after
+    /// `number` others.
     #[inline]
     fn is_flushed(&self, number: u64, owner: Owner) -> bool {
         self.flushed.get(owner.0 as usize).is_some_and(|flushed| number < *flushed)

@@ -142,7 +142,7 @@ fn acc_single_intrinsic(
     of_window.or(requested).or_else(parameter).unwrap_or(AccSingleIntrinsic::Default)
 }
 
-/// Whether the file of a component names the choice, as one does that has it.
+/// Returns whether the file of a component names the choice, as one does that has it.
 fn mentions_choice(file: &str) -> bool {
     let name = b"acc_single_intrinsic";
     fs::read(file).is_ok_and(|code| code.windows(name.len()).any(|at| at == name))
@@ -178,7 +178,8 @@ fn line(version: &str, label: &str) -> Option<String> {
     Some(rest.trim().to_owned())
 }
 
-/// Whether the code of a component of Open MPI, by its full name, is loaded into this process.
+/// Returns whether the code of a component of Open MPI, by its full name, is loaded into this
+/// process.
 pub(super) fn is_loaded(name: &str) -> bool {
     let file = format!("/mca_{name}.so");
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();

@@ -299,7 +299,7 @@ impl Engine {
         }
     }
 
-    /// Whether UCX had time to complete the operations in flight; called after a fault.
+    /// Returns whether UCX had time to complete the operations in flight; called after a fault.
     #[cold]
     fn is_drained(&mut self) -> bool {
         let new = || Deadline::after(DRAIN_TIMEOUT);

@@ -31,8 +31,8 @@ pub struct Info {
 }
 
 impl Info {
-    /// Whether all transports are within this machine. If operations do not need the owner, the CPU that
-    /// posts them then loads and stores the words.
+    /// Returns whether all transports are within this machine. If operations do not need the
+    /// owner, the CPU that posts them then loads and stores the words.
     pub(super) fn is_shared_memory(&self) -> bool {
         const NEAR: [&str; 5] = ["self/", "posix/", "sysv/", "cma/", "xpmem/"];
         // Without a name, nothing is known.
@@ -40,7 +40,7 @@ impl Info {
             && self.transports.iter().all(|name| NEAR.iter().any(|prefix| name.starts_with(prefix)))
     }
 
-    /// Whether any of the transports is one of InfiniBand or RoCE.
+    /// Returns whether any of the transports is one of InfiniBand or RoCE.
     pub(super) fn has_gids(&self) -> bool {
         const VERBS: [&str; 3] = ["rc_", "dc_", "ud_"];
         self.transports.iter().any(|name| VERBS.iter().any(|prefix| name.starts_with(prefix)))

@@ -277,7 +277,7 @@ impl RequestPool {
         }
     }
 
-    /// Whether UCP has completed all requests.
+    /// Returns whether UCP has completed all requests.
     pub(super) fn is_idle(&self) -> bool {
         self.completed.open_requests.get() == 0
     }

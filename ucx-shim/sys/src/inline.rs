@@ -10,7 +10,7 @@ use crate::bindings::{
 /// The lowest address of a pointer that is a negative status.
 const FIRST_ERROR: usize = (UCS_ERR_LAST as isize).cast_unsigned();
 
-/// Whether the result of a call that returns a request or a status is an error.
+/// Returns whether the result of a call that returns a request or a status is an error.
 #[allow(non_snake_case, reason = "the name of the macro")]
 #[inline]
 #[must_use]
@@ -18,7 +18,7 @@ pub fn UCS_PTR_IS_ERR(pointer: ucs_status_ptr_t) -> bool {
     pointer.addr() >= FIRST_ERROR
 }
 
-/// Whether the result of a call that returns a request or a status is a request.
+/// Returns whether the result of a call that returns a request or a status is a request.
 #[allow(non_snake_case, reason = "the name of the macro")]
 #[inline]
 #[must_use]

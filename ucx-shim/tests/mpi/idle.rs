@@ -60,7 +60,7 @@ pub(crate) fn table_row(_: &World, members: &mut Members, setting: &Setting) {
     assert_eq!(waited, expected, "the engine has found: {info}");
 }
 
-/// Whether the operation waits for its owner; all members return the same answer.
+/// Returns whether the operation waits for its owner; all members return the same answer.
 fn waits(engine: &mut Engine, members: &mut Members, post: Post) -> bool {
     // Both ranks run on this machine and use the same file names.
     let number = broadcast(members, Owner(0), process::id());
@@ -86,7 +86,7 @@ fn waits(engine: &mut Engine, members: &mut Members, post: Post) -> bool {
     waited
 }
 
-/// Whether the file is created within this time.
+/// Returns whether the file is created within this time.
 fn happens(event: &Path, within: Duration) -> bool {
     let begin = Instant::now();
     while !event.exists() {

@@ -93,7 +93,7 @@ const OPEN_MPI: &[Setting] = &[
 const MPICH: &[Setting] =
     &[Setting { name: "mpich", component: "device ch4:ucx", skips: WAITING, ..BASE }];
 
-/// Whether this was built for Open MPI.
+/// Returns whether this was built for Open MPI.
 pub(crate) fn is_open_mpi() -> bool {
     library_version().contains("Open MPI")
 }

@@ -79,7 +79,7 @@ impl Connection {
         self.control.at(index, 1)
     }
 
-    /// Whether [`push`](Self::push) appends a request.
+    /// Returns whether [`push`](Self::push) appends a request.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
         self.list.has_room()
@@ -101,7 +101,7 @@ impl Connection {
         self.window.words = 0;
     }
 
-    /// Whether the list has no request.
+    /// Returns whether the list has no request.
     pub(super) fn is_idle(&self) -> bool {
         self.list.is_empty()
     }
@@ -117,7 +117,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether requests were posted since the last call.
+    /// Returns whether requests were posted since the last call.
     pub(super) fn take_used(&mut self) -> bool {
         core::mem::take(&mut self.used)
     }

@@ -129,7 +129,7 @@ impl SelfTest<'_> {
         self.connection.pair.post(&request(at, into)).map_err(PortError::Post)
     }
 
-    /// Whether the request has completed; an error if it failed.
+    /// Returns whether the request has completed; an error if it failed.
     fn has_completed(&mut self) -> Result<bool, PortError> {
         let mut end = [WorkCompletion::default()];
         if self.completions.poll(&mut end)? > 0 {

@@ -152,7 +152,7 @@ impl Pair {
         }
     }
 
-    /// Whether the queue pair and `peer` are connected to each other, and `peer` responds.
+    /// Returns whether the queue pair and `peer` are connected to each other, and `peer` responds.
     pub(super) fn reaches(&self, peer: &Self, device: &super::Device) -> bool {
         let route = &self.attr.ah_attr;
         let index = usize::from(peer.attr.ah_attr.grh.sgid_index);
