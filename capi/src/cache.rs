@@ -26,7 +26,7 @@ pub(crate) type Place<'v> = &'v mut [MaybeUninit<u8>];
 /// Room for the outcomes of a batch.
 pub(crate) type Outcomes<'o> = &'o mut [MaybeUninit<probeline_outcome>];
 
-/// What has become of an operation.
+/// The outcome of an operation, or why it failed.
 type Ended = Result<probeline_outcome, Error>;
 
 /// A map whose sizes of keys and values are known at run time only. Callers pass exactly these

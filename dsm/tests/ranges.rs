@@ -562,6 +562,37 @@ fn posts_accesses_beside_device_atomics() {
     }
 }
 
+/// A rank that takes a lock at its own home again and again lets another one take it, also where a transport progresses
+/// only in polls.
+#[test]
+fn repeated_sections_let_others_run() {
+    let config = Config { locks: 1, ..Config::new(100) };
+    let cluster = Cluster::new(probeline_sim::Config {
+        direct_access: DirectAccess::Own,
+        ..probeline_sim::Config::new(2, config.sizes::<u64>(2, 4))
+    })
+    .unwrap();
+    let seen = stage::run(&cluster, |engine, mut job| {
+        let memory = vec![0; config.memory_words::<u64>(2)];
+        let storage = vec![Operation::EMPTY; 4];
+        let mut region =
+            Region::<u64, _, _, _>::open(engine, config, storage, memory, &mut job).unwrap();
+        let is_waiter = job.me() == Owner(0);
+        let seen = (0..if is_waiter { 10_000 } else { 1 }).any(|_| {
+            region.acquire(0).unwrap();
+            if !is_waiter {
+                region.edit(0..1).unwrap()[0] = 1;
+            }
+            let seen = region.view(0..1).unwrap()[0] == 1;
+            region.release(0).unwrap();
+            seen
+        });
+        region.barrier(&mut job).unwrap();
+        seen
+    });
+    assert_eq!(seen.unwrap(), [true; 2], "rank 0 saw nothing in 10,000 sections");
+}
+
 /// Ranks and elements of the test below.
 const RANKS: u32 = 4;
 const ELEMENTS: usize = 60;
