@@ -274,6 +274,42 @@ fn nested_locks_publish_edits() {
     holds(EARLY_FLUSH.with_notices(1));
 }
 
+/// Locks released in both orders, each rank with edits between the releases.
+const BETWEEN_RELEASES: Litmus = Litmus::new(&[
+    &[Acquire(0), Acquire(1), Add(0), Release(0), Add(1), Release(1)],
+    &[Acquire(0), View(0), Acquire(1), Add(1), Release(1), Add(0), Release(0)],
+]);
+
+/// A release of the second lock without news, after an interval that the first one has told of.
+const NO_NEWS_BETWEEN: Litmus = Litmus::new(&[
+    &[Acquire(1), Release(1), Acquire(0), Add(0), Release(0), Acquire(1), Add(1), Release(1)],
+    &[View(12), Acquire(1), View(1), Release(1), Acquire(0), View(0), Release(0)],
+]);
+
+/// What the first rank has told by one lock reaches the third one by the second rank, which changes nothing.
+const RELAYED: Litmus = Litmus::new(&[
+    &[Acquire(0), Add(0), Release(0)],
+    &[Acquire(1), Acquire(0), Release(0), Release(1), Acquire(1), Release(1)],
+    &[View(12), Acquire(1), Release(1), Acquire(0), View(0), Release(0)],
+]);
+
+/// The CPUs take and pass on no lock, those of one owner, or all.
+#[test]
+fn releases_without_news_tell_all() {
+    for reaches in 0..3 {
+        holds(BETWEEN_RELEASES.with_reach(reaches));
+        holds(BETWEEN_RELEASES.with_reach(reaches).with_notices(1));
+        holds(NO_NEWS_BETWEEN.with_reach(reaches));
+        holds(NO_NEWS_BETWEEN.with_reach(reaches).with_notices(1));
+    }
+    for reaches in [0, 1, 3] {
+        holds(RELAYED.with_reach(reaches));
+    }
+    holds(NO_NEWS_BETWEEN.with_directory().with_reach(2));
+    finds(Mutant::IgnoresStamps, COUNTER.with_reach(2));
+    finds(Mutant::IgnoresStamps, NO_NEWS_BETWEEN.with_reach(2));
+}
+
 #[test]
 fn prefetched_pages_become_stale() {
     holds(PREFETCH);
