@@ -172,7 +172,7 @@ where
     /// Takes a ticket by the CPU, and the lock if it is free. Returns false if the CPU does not address the lock's word,
     /// or no operation is free.
     fn take_ticket(&mut self, lock: u32) -> Result<bool, Error> {
-        let has_room = self.pipeline.has_room();
+        let has_room = self.pipeline.has_room() && self.pipeline.fault().is_none();
         let (transport, context) = self.pipeline.parts();
         let word = context.layout.reach_lock(transport, lock).filter(|_| has_room);
         let Some(word) = word else { return Ok(false) };

@@ -354,6 +354,9 @@ fn map_aligned(
     let attempts = if align > page_size() { ALIGN_ATTEMPTS } else { 0 };
     for _ in 0..attempts {
         let hint = aligned_hint(length, align);
+        if hint.is_null() {
+            break;
+        }
         let start = map_at(hint, length, file)?;
         if start == hint {
             return Ok(start);
