@@ -174,7 +174,7 @@ mod tests {
         if env::var_os("PROBELINE_WRITE_OUTPUT_PAGE").is_some() {
             fs::write(path, &written).unwrap();
         }
-        let command = "PROBELINE_WRITE_OUTPUT_PAGE=1 cargo test -p probeline-cli page_has";
+        let command = "PROBELINE_WRITE_OUTPUT_PAGE=1 cargo test -p probeline-cli output_page";
         assert!(fs::read_to_string(path).unwrap() == written, "run {command}");
     }
 }
