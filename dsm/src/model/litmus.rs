@@ -280,13 +280,13 @@ const BETWEEN_RELEASES: Litmus = Litmus::new(&[
     &[Acquire(0), View(0), Acquire(1), Add(1), Release(1), Add(0), Release(0)],
 ]);
 
-/// A release of the second lock without news, after an interval that the first one has told of.
+/// A release of the second lock without new notices, after an interval whose notices the first one has.
 const NO_NEWS_BETWEEN: Litmus = Litmus::new(&[
     &[Acquire(1), Release(1), Acquire(0), Add(0), Release(0), Acquire(1), Add(1), Release(1)],
     &[View(12), Acquire(1), View(1), Release(1), Acquire(0), View(0), Release(0)],
 ]);
 
-/// What the first rank has told by one lock reaches the third one by the second rank, which changes nothing.
+/// Notices of the first rank reach the third one through the second, which changes nothing.
 const RELAYED: Litmus = Litmus::new(&[
     &[Acquire(0), Add(0), Release(0)],
     &[Acquire(1), Acquire(0), Release(0), Release(1), Acquire(1), Release(1)],
