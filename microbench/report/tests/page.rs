@@ -22,7 +22,7 @@ fn page() -> PathBuf {
         let scratch = Scratch::new();
         let report = Report::read(&scratch.runs(&all())).unwrap();
         let page = artifacts().join("made-up.html");
-        fs::write(&page, report.html("Runs that nobody made")).unwrap();
+        fs::write(&page, report.html("Synthetic runs")).unwrap();
         println!("{}", page.display());
         page
     };
@@ -55,7 +55,7 @@ fn loads_without_errors_or_requests() {
              ids.length - new Set(ids).size, requests];
          })()",
     );
-    assert_eq!(results[0], "Runs that nobody made");
+    assert_eq!(results[0], "Synthetic runs");
     assert!(results[1].as_u64().unwrap() >= 15, "{results}");
     assert_eq!(results.as_array().unwrap()[2..], [0, 0, 0, 0].map(Value::from), "{results}");
     let text = fs::read_to_string(page()).unwrap();
