@@ -22,6 +22,14 @@ bench-latency-local *args:
 bench-throughput *args:
     cargo run --release --quiet -- bench-throughput "$@"
 
+# Measure gets and puts of the map, by mode, workload and load factor
+bench-map *args:
+    cargo run --release --quiet -- bench-map "$@"
+
+# Measure pushes and pops of queues, on one ring or one for each rank
+bench-queue *args:
+    cargo run --release --quiet -- bench-queue "$@"
+
 # Count the chunk READs of an insert, by load factor and C (paper Fig. 2)
 roundtrips *args:
     cargo run --release --quiet -- roundtrips "$@"
@@ -95,7 +103,7 @@ isx *args:
 dsm program="lu" *args:
     cargo run --release --quiet -- dsm "$@"
 
-# Compare with other programs (KMC, jellyfish, bcalm, MPI_Alltoallv, UCX), by turns: just bench-peers ROUNDS RESULTS.json
+# Compare with other programs (KMC, jellyfish, bcalm, MPI, UCX, Lamellar), by turns: just bench-peers ROUNDS RESULTS.json
 bench-peers *args:
     programs/bench-peers "$@"
 

@@ -221,12 +221,7 @@ fn batches_and_rings_raise_rates() {
         let values = f64::from(RANKS) * EACH as f64;
         let times = times.unwrap();
         let slowest = |nth: usize| times.iter().map(|of| of[nth]).max().unwrap();
-        let rates = [0, 1].map(|nth| values * 1e3 / slowest(nth) as f64);
-        println!(
-            "{rings} rings, {batch} together: {:.2} M pushes/s, {:.2} M pops/s",
-            rates[0], rates[1]
-        );
-        rates
+        [0, 1].map(|nth| values * 1e3 / slowest(nth) as f64)
     };
     let [one, each, one_batched, each_batched] =
         [(1, 1), (RANKS, 1), (1, 32), (RANKS, 32)].map(|(rings, batch)| rates(rings, batch));

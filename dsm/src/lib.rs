@@ -30,7 +30,7 @@
 //!    the sums of several ranks commute. With [`Config::compares`] the twin has the whole page: words all of
 //!    whose elements differ from it are sent, and of others the difference.
 //! 2. A rank tells which pages it has changed (*notices*) only when all its changes have arrived, and passes
-//!    a lock on only when its notices have. So who holds the lock reads notices that nobody writes, and reads
+//!    a lock on only when its notices have. So the holder reads notices that no rank is writing, and reads
 //!    pages that have the changes.
 //! 3. Notices are cumulative: a rank passes on, with any lock, also those that it had from others since the last
 //!    barrier. They carry the writer and the number of its interval, so that each is obeyed once.

@@ -81,7 +81,7 @@ pub(super) struct Homes<'e, T, E> {
     /// The buffer that is filled next, and the messages sent from each.
     current: usize,
     sent: Vec<u64>,
-    /// Pages changed since the last barrier, by this rank and by all of whom it knows; a bit each.
+    /// Pages changed since the last barrier by this rank, or by ranks whose notices it has; a bit each.
     changed: Vec<u64>,
     known: Vec<u64>,
     requests: u64,

@@ -183,7 +183,7 @@ impl Sort {
         let counts = self.count(iteration, rank == 0);
         memory.work((self.keys.borrow().len() * KEY_FLOPS + len * COUNT_FLOPS) as u64)?;
         let table = turn % TABLES * len;
-        // Each rank begins with another part, so that nobody waits.
+        // Each rank begins with a different part, so that no rank waits.
         for nth in 0..ranks {
             let nth = (rank + nth) % ranks;
             let keys = part(len, nth, ranks);
