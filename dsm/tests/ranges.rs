@@ -91,9 +91,10 @@ impl<'e, T: Pod + PartialEq + Debug, R: Shared<T>, J: Exchange> Program<'e, T, R
     }
 
     fn acquire(&mut self, lock: usize) -> Result<(), OperationError> {
+        let start = Instant::now();
         loop {
             match self.region.acquire(lock as u32) {
-                Err(OperationError::LockWait { .. }) => {}
+                Err(OperationError::LockWait { .. }) if start.elapsed() < PATIENCE => {}
                 result => break result?,
             }
         }

@@ -4,9 +4,10 @@
 
 use core::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::thread::yield_now;
+use std::time::Instant;
 
 use probeline_dsm::{Config, Operation, OperationError, Region};
-use probeline_exchange::testing::{AnyEngine, Replay, Watched, on_ranks, seeds};
+use probeline_exchange::testing::{AnyEngine, PATIENCE, Replay, Watched, on_ranks, seeds};
 use probeline_shm::Builder;
 use probeline_sim::Rng;
 use probeline_transport::{AtomicScope, Exchange};
@@ -42,8 +43,10 @@ fn sections(seed: u64) {
         for _ in 0..200 {
             let mut held: Vec<u32> = (0..LOCKS).filter(|_| rng.below(3) == 0).collect();
             for lock in &held {
+                let start = Instant::now();
                 while let Err(error) = region.acquire(*lock) {
                     assert!(matches!(error, OperationError::LockWait { .. }), "{error}");
+                    assert!(start.elapsed() < PATIENCE, "lock {lock} was never passed on");
                     yield_now();
                 }
             }

@@ -1,6 +1,7 @@
 //! Runs scripts in pages with a headless Chromium.
 
 use core::sync::atomic::{AtomicU32, Ordering};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, process};
@@ -9,6 +10,9 @@ use serde_json::Value;
 
 /// The Debian package and its command.
 const CHROMIUM: &str = "chromium";
+/// Time limit of a browser in seconds: it takes 2 s on a quiet machine.
+const LIMIT_S: &str = "90";
+const ATTEMPTS: u32 = 3;
 /// A page that loads others in a frame, one after the other, runs a script in each, and shows the
 /// results as its last text.
 const FRAME: &str =
@@ -55,11 +59,30 @@ impl Drop for Folder {
     }
 }
 
-/// Opens a page and returns the standard output.
+/// Opens a page and returns the standard output. A browser that hangs, which happens on a busy machine, is
+/// killed and started again.
 #[track_caller]
 fn browse(page: &Path, options: &[String]) -> String {
+    let ended = (0..ATTEMPTS).find_map(|_| start(page, options));
+    let (is_success, output, said) =
+        ended.unwrap_or_else(|| panic!("{CHROMIUM} hung {ATTEMPTS} times: {}", page.display()));
+    let is_complaint =
+        |line: &&str| line.contains(":CONSOLE") && !line.contains("Blocked script execution");
+    let complaints: Vec<&str> = said.lines().filter(is_complaint).collect();
+    assert_eq!(complaints, [""; 0], "{}", page.display());
+    assert!(is_success, "{said}");
+    output
+}
+
+/// Starts a browser. Returns whether it succeeded, and what it printed on standard output and error; nothing if
+/// it ran longer than `LIMIT_S`.
+#[track_caller]
+fn start(page: &Path, options: &[String]) -> Option<(bool, String, String)> {
     let folder = Folder::new();
-    let ended = Command::new(CHROMIUM)
+    // Files: a pipe stays open as long as any process of the browser does.
+    let [output, said] = ["output", "said"].map(|name| folder.0.join(name));
+    let status = Command::new("timeout")
+        .args(["--kill-after=5", LIMIT_S, CHROMIUM])
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
         .args(["--no-first-run", "--disable-dev-shm-usage", "--force-color-profile=srgb"])
         .args(["--disable-background-networking", "--allow-file-access-from-files"])
@@ -67,15 +90,16 @@ fn browse(page: &Path, options: &[String]) -> String {
         .arg(format!("--user-data-dir={}", folder.0.display()))
         .args(options)
         .arg(format!("file://{}", page.display()))
-        .output()
-        .unwrap_or_else(|error| panic!("{CHROMIUM}: {error}: ci/install installs it"));
-    let said = String::from_utf8_lossy(&ended.stderr);
-    let is_complaint =
-        |line: &&str| line.contains(":CONSOLE") && !line.contains("Blocked script execution");
-    let complaints: Vec<&str> = said.lines().filter(is_complaint).collect();
-    assert_eq!(complaints, [""; 0], "{}", page.display());
-    assert!(ended.status.success(), "{said}");
-    String::from_utf8(ended.stdout).unwrap()
+        .stdout(File::create(&output).unwrap())
+        .stderr(File::create(&said).unwrap())
+        .status()
+        .unwrap();
+    assert_ne!(status.code(), Some(127), "no command {CHROMIUM}: ci/install installs it");
+    let [output, said] =
+        [output, said].map(|file| String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned());
+    // A kill by `timeout` itself, if the browser ignores SIGTERM, has no status.
+    let is_over = matches!(status.code(), None | Some(124 | 137));
+    (!is_over).then_some((status.success(), output, said))
 }
 
 /// Runs the body of an asynchronous function in each page, and returns what it returns.
