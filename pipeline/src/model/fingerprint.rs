@@ -7,17 +7,31 @@ struct Fingerprint([u64; 2]);
 
 impl Hasher for Fingerprint {
     fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
+        let (words, rest) = bytes.as_chunks();
+        words.iter().for_each(|word| self.write_u64(u64::from_le_bytes(*word)));
+        if !rest.is_empty() {
             let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
+            word[..rest.len()].copy_from_slice(rest);
             self.write_u64(u64::from_le_bytes(word));
         }
     }
 
+    #[inline]
     fn write_u8(&mut self, value: u8) {
         self.write_u64(value.into());
     }
 
+    #[inline]
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(value.into());
+    }
+
+    #[inline]
+    fn write_usize(&mut self, value: usize) {
+        self.write_u64(value as u64);
+    }
+
+    #[inline]
     fn write_u64(&mut self, value: u64) {
         let [first, second] = self.0;
         self.0 =
@@ -32,6 +46,7 @@ impl Hasher for Fingerprint {
 /// Odd constants without structure: the fractional parts of the square roots of 2 and 3.
 const FACTORS: [u64; 2] = [0x6a09_e667_f3bc_c909, 0xbb67_ae85_84ca_a73b];
 
+#[inline]
 fn fold(value: u64, factor: u64) -> u64 {
     let product = u128::from(value) * u128::from(factor);
     (product as u64 ^ (product >> 64) as u64).wrapping_add(factor)

@@ -65,7 +65,8 @@ pub struct Wire<const N: usize> {
     slots: [[u64; MAX_READ]; MOST_SLOTS],
     /// Words of each slot that READs have written, one bit each.
     landed: [u8; MOST_SLOTS],
-    posted: [Option<Posted>; MOST_POSTED],
+    /// Shared with clones until they change.
+    posted: [Option<Rc<Posted>>; MOST_POSTED],
     completed: Option<Completion>,
     /// The slot of the WRITE in flight; a client with storage for one operation has at most one.
     staged: Option<Slot>,
@@ -151,7 +152,7 @@ impl<const N: usize> Wire<N> {
 
     /// Returns the operations in flight, each with its number.
     pub fn posted(&self) -> impl Iterator<Item = (usize, &Posted)> {
-        self.posted.iter().enumerate().filter_map(|(nth, posted)| Some((nth, posted.as_ref()?)))
+        self.posted.iter().enumerate().filter_map(|(nth, posted)| Some((nth, posted.as_deref()?)))
     }
 
     /// Returns whether [`note`](Self::note) changes something.
@@ -165,7 +166,7 @@ impl<const N: usize> Wire<N> {
         for nth in 0..MOST_POSTED {
             let noted = self.posted[nth].as_ref().and_then(|it| self.noted(it, at, old, new));
             if let (Some(posted), Some(later)) = (&mut self.posted[nth], noted) {
-                posted.later = later;
+                Rc::make_mut(posted).later = later;
             }
         }
     }
@@ -197,7 +198,8 @@ impl<const N: usize> Wire<N> {
     /// # Panics
     /// If no READ is posted as `nth`.
     pub fn bring(&mut self, nth: usize, words: &[u64]) {
-        let Some(Posted { action: Action::Read { into, .. }, .. }) = &self.posted[nth] else {
+        let Some(Posted { action: Action::Read { into, .. }, .. }) = self.posted[nth].as_deref()
+        else {
             panic!("no READ is posted as {nth}")
         };
         let (slot, start) = (into.slot.0 as usize, into.start as usize);
@@ -211,7 +213,7 @@ impl<const N: usize> Wire<N> {
     /// Records that the atomic posted as `nth` has found this word.
     pub fn set_answer(&mut self, nth: usize, old: u64) {
         if let Some(posted) = &mut self.posted[nth] {
-            posted.action = Action::Answer { old };
+            Rc::make_mut(posted).action = Action::Answer { old };
         }
     }
 
@@ -313,7 +315,7 @@ impl<const N: usize> Transport for Wire<N> {
         }
         let free = self.posted.iter_mut().find(|posted| posted.is_none());
         *free.ok_or(PostError::Full)? =
-            Some(Posted { token, action, request: self.request, later: Vec::new() });
+            Some(Rc::new(Posted { token, action, request: self.request, later: Vec::new() }));
         Ok(())
     }
 
