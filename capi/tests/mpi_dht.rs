@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use common::{Installed, Language, root, run};
 
@@ -60,6 +61,11 @@ fn launcher(
     ] {
         command.env(name, "1");
     }
+    // Of its own: two launchers of Open MPI that start at once may fail to create a folder that both use.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let folder = installed.prefix().join(format!("job-{}", NEXT.fetch_add(1, Relaxed)));
+    fs::create_dir(&folder).unwrap();
+    command.env("TMPDIR", folder);
     if !transport.is_empty() {
         command.env("PROBELINE_TRANSPORT", transport);
     }

@@ -171,7 +171,9 @@ fn second_signal_ends_immediately() {
     let mut job = Exploring::start(&narrow(), &["--ranks", "2"], |_| ());
     job.shows("level", 1);
     stop(job.running.pid_of_rank(1).unwrap());
+    let started = Instant::now();
     while job.running.is_running() {
+        assert!(started.elapsed() < LIMIT, "still runs after {LIMIT:?}");
         signal(job.running.pid(), Signal::INT);
         thread::sleep(Duration::from_millis(50));
     }
