@@ -1,6 +1,6 @@
 /* The C interface of Probeline: distributed tables, caches, arrays, counters, queues and aggregated messages
- * in the memory of many processes, reached only with one-sided RDMA operations. docs/guide/c.md and
- * docs/guide/c-containers.md introduce it.
+ * in the memory of many processes, reached only with one-sided RDMA operations. docs/guide/c.md introduces
+ * it.
  *
  * Functions return PROBELINE_OK or the kind of an error; after an error, probeline_last_error() has
  * a sentence about it. A NULL argument or an invalid option is an error, not undefined behaviour,

@@ -54,16 +54,13 @@ fn containers_in_c() {
 #[test]
 fn guide_programs() {
     let installed = Installed::new("guide");
-    let programs = |page: &str| -> Vec<String> {
-        let page = std::fs::read_to_string(root().join("../docs/guide").join(page)).unwrap();
-        let behind = page.split("```c\n").skip(1);
-        behind.map(|program| program.split_once("```\n").unwrap().0.to_owned()).collect()
-    };
-    let mut containers = programs("c-containers.md");
-    std::fs::write(installed.prefix().join("start.h"), containers.remove(0)).unwrap();
-    let all = [programs("c.md"), containers].concat();
-    assert_eq!(all.len(), 5);
-    for (nth, program) in all.iter().enumerate() {
+    let page = std::fs::read_to_string(root().join("../docs/guide/c.md")).unwrap();
+    let blocks = page.split("```c\n").skip(1);
+    let mut programs: Vec<_> = blocks.map(|block| block.split_once("```\n").unwrap().0).collect();
+    // The second block is the header that those after it include.
+    std::fs::write(installed.prefix().join("start.h"), programs.remove(1)).unwrap();
+    assert_eq!(programs.len(), 5);
+    for (nth, program) in programs.iter().enumerate() {
         let source = installed.prefix().join(format!("guide{nth}.c"));
         std::fs::write(&source, program).unwrap();
         let program = installed.compile("cc", Language::C, source.to_str().unwrap(), false);

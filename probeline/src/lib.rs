@@ -159,8 +159,6 @@ mod pages {
     struct SharedPages;
     #[doc = include_str!("../../docs/guide/two-nodes.md")]
     struct TwoNodes;
-    #[doc = include_str!("../../docs/guide/tune.md")]
-    struct Tune;
     #[doc = include_str!("../../docs/guide/write-a-transport.md")]
     struct WriteATransport;
     #[doc = include_str!("../../docs/guide/add-a-structure.md")]

@@ -2,7 +2,7 @@
 //! sort and triangle counting. Results are verified, but for the triangles of a random graph.
 //!
 //! All of them operate in batches on words that are distributed over the ranks, by one-sided operations or by
-//! messages in blocks ([`Access`]). Their guide is `docs/bale.md`.
+//! messages in blocks ([`Access`]). `docs/comparisons.md` describes them.
 
 mod permutation;
 #[cfg(test)]
