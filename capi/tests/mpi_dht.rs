@@ -4,12 +4,12 @@
 
 mod common;
 
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use common::{Installed, Language, root, run};
 

@@ -5,10 +5,11 @@
 use core::fmt::Debug;
 use core::ops::Range;
 use std::sync::Mutex;
+use std::time::Instant;
 
 use bytemuck::Pod;
 use probeline_dsm::{CollectiveError, Config, Distribution, Operation, OperationError, Region};
-use probeline_exchange::testing::{AnyEngine, Replay, Watched, on_ranks, seeds};
+use probeline_exchange::testing::{AnyEngine, PATIENCE, Replay, Watched, on_ranks, seeds};
 use probeline_shm::Builder;
 use probeline_sim::stage;
 use probeline_sim::{Cluster, DirectAccess, Rng};
