@@ -8,7 +8,7 @@ use probeline_pipeline::{
     Batch as Source, BatchError, Distribution, Error, Kind, Machine, Mapped, Operation, Parts,
     Pull, Structure,
 };
-use probeline_transport::line::{Compare, Work, with_widest};
+use probeline_transport::line::{Compare, Work};
 use probeline_transport::{Transport, prefetch};
 
 use crate::element::{Context, Each, Element};
@@ -85,7 +85,7 @@ impl<'b, E: Element, A, F> Batch<'b, E, A, F> {
         A: Fn(usize) -> Option<E::Action>,
         F: FnMut(usize, OutcomeOf<E>),
     {
-        with_widest(Block { batch: self, elements, context });
+        E::with_comparison(Block { batch: self, elements, context });
     }
 }
 

@@ -11,7 +11,7 @@ use probeline_pipeline::{
     Collective, CollectiveError, ConfigError, Error, Kind, Machine, Open, Parameter, Placement,
     Run, Started, words,
 };
-use probeline_transport::line::{Compare, Narrow};
+use probeline_transport::line::{Compare, Narrow, Work};
 use probeline_transport::{AtomicScope, Exchange, Owner, Segment, Transport};
 
 /// The name, the value and the range of a parameter.
@@ -75,6 +75,13 @@ pub trait Element: Sized {
         action: Self::Action,
         context: &Context<Self::Detail>,
     ) -> Result<Self::Machine, Error>;
+
+    /// Does the work of a batch with the comparison that its operations profit from. The work is compiled for each:
+    /// the default has one, for operations that compare no lines.
+    #[inline(always)]
+    fn with_comparison<W: Work>(work: W) -> W::Output {
+        work.run::<Narrow>()
+    }
 
     /// Runs an operation by the CPU, on the words of its element. `elements` returns the words of other elements.
     /// Lines are compared by `C`.

@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::{Error, Placement};
-use probeline_transport::line::Compare;
+use probeline_transport::line::{Compare, Work, with_widest};
 use probeline_transport::{LINE_WORDS, Segment};
 
 use super::Config;
@@ -259,6 +259,11 @@ impl<K: Key, const IS_MAP: bool> Element for Counts<K, IS_MAP> {
         context: &Context<Layout<K>>,
     ) -> Result<Self::Machine, Error> {
         Ok(Probe::new(Query::new(key, action, &context.detail)?))
+    }
+
+    #[inline(always)]
+    fn with_comparison<W: Work>(work: W) -> W::Output {
+        with_widest(work)
     }
 
     #[inline(always)]

@@ -160,16 +160,16 @@ impl Step {
     }
 }
 
-type RankMap<'e, T> = Map<&'e mut T, Vec<Operation<Key, Value>>, Key, Value>;
+type RankMap<'e> = Map<&'e mut dyn Timed, Vec<Operation<Key, Value>>, Key, Value>;
 
 /// The map of a rank, and its buffers.
-struct Client<'e, T: Timed> {
-    map: RankMap<'e, T>,
+struct Client<'e> {
+    map: RankMap<'e>,
     entry: Entry,
     batch: usize,
 }
 
-impl<T: Timed> Client<'_, T> {
+impl Client<'_> {
     /// Runs one workload of all ranks.
     fn once(
         &mut self,
@@ -276,12 +276,12 @@ impl MapArgs {
         keys.draw(self.ops as usize, self.job.seed ^ sequence << 48, me.0)
     }
 
-    fn open<'e, T: Timed>(
+    fn open<'e>(
         &self,
-        engine: &'e mut T,
+        engine: &'e mut dyn Timed,
         step: &Step,
         exchange: &mut dyn Exchange,
-    ) -> Result<Client<'e, T>> {
+    ) -> Result<Client<'e>> {
         let operations = vec![Operation::EMPTY; self.in_flight as usize];
         let config = self.config(step.mode, step.direct);
         let map = Map::open(engine, config, operations, exchange)?;
@@ -290,9 +290,9 @@ impl MapArgs {
     }
 
     /// Runs a step as often as asked for. A map is filled from empty each time.
-    fn measure<T: Timed>(
+    fn measure(
         &self,
-        client: &mut Client<'_, T>,
+        client: &mut Client<'_>,
         step: &Step,
         exchange: &mut dyn Exchange,
     ) -> Result<Vec<Run<Stats>>> {
@@ -375,14 +375,13 @@ impl Scenario for MapArgs {
 
     fn sizes(&self) -> Sizes {
         let of = |mode: &Mode| self.config(*mode, false).sizes::<Key, Value>(self.in_flight);
-        let all = self.mode.iter().map(of);
         let most = |one: Sizes, other: Sizes| Sizes {
             window_words: one.window_words.max(other.window_words),
             slots: one.slots.max(other.slots),
             slot_words: one.slot_words.max(other.slot_words),
             depth: one.depth.max(other.depth),
         };
-        all.reduce(most).unwrap_or_else(|| of(&Mode::Claims))
+        self.mode.iter().map(of).reduce(most).unwrap_or_else(|| of(&Mode::Claims))
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {

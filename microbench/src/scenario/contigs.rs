@@ -99,19 +99,15 @@ pub(crate) fn run(mut args: ContigsArgs) -> Result<()> {
 impl Search {
     fn find<K: Kmer, T: Timed>(
         &self,
-        engine: &mut T,
+        engine: &mut dyn Timed,
         open: &Open<'_, T>,
         exchange: &mut dyn Exchange,
     ) -> Result<ContigsRow> {
         let start_ns = engine.now_ns();
         let ranks = exchange.owners();
         let advance = progress(&self.options.kmers, &self.inputs, exchange);
-        let lanes: Option<&mut dyn Timed> = match is_shared(&self.args.job) {
-            true => None,
-            false => Some(&mut *engine),
-        };
-        let mut map = None;
-        let opened: &mut Option<T> = &mut map;
+        let lanes = (!is_shared(&self.args.job)).then_some(&mut *engine);
+        let opened: &mut Option<T> = &mut None;
         let found = contigs::run::<K, _, &mut dyn Timed, Failure>(
             &self.options,
             &self.inputs,

@@ -1,10 +1,11 @@
 //! The entries that are put and checked, with the sizes of the paper's, and the least work for one.
 
-use probeline::map::{Map, Operation, Written};
+use probeline::map::Written;
 use probeline::table::Config;
 use probeline::transport::{Exchange, Transport};
 use probeline_programs::Timed;
 
+use super::RankMap;
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::scenario::limits::TableLimit;
@@ -48,11 +49,7 @@ impl Entry {
     }
 
     /// Gets the keys of these numbers in one call and checks the values.
-    pub(super) fn get_all<T: Transport>(
-        &mut self,
-        map: &mut Map<T, Vec<Operation<Key, Value>>, Key, Value>,
-        numbers: &[u64],
-    ) -> Result<()> {
+    pub(super) fn get_all(&mut self, map: &mut RankMap<'_>, numbers: &[u64]) -> Result<()> {
         if let &[number] = numbers {
             return check(number, map.get(&key(number))?.as_ref());
         }
@@ -64,11 +61,7 @@ impl Entry {
     }
 
     /// Puts the keys of these numbers in one call.
-    pub(super) fn put_all<T: Transport>(
-        &mut self,
-        map: &mut Map<T, Vec<Operation<Key, Value>>, Key, Value>,
-        numbers: &[u64],
-    ) -> Result<()> {
+    pub(super) fn put_all(&mut self, map: &mut RankMap<'_>, numbers: &[u64]) -> Result<()> {
         self.puts += 1;
         let put = self.puts;
         if let &[number] = numbers {
