@@ -23,14 +23,15 @@ fn ranks_meet_between_measurements() {
     ended.printed();
 }
 
-/// READ, WRITE, CAS and FAA of rank 0 together take longer than the timeout of a collective call.
+/// READ, WRITE, CAS and FAA of rank 0 together take longer than the timeout of a collective call, which is also
+/// what a busy machine may delay them by.
 #[test]
 fn bench_latency_outlasts_collective_timeout() {
-    let options = ["bench-latency", "--transport", "shm", "--collective-timeout", "1"];
-    let more = ["--seconds-per-measurement", "0.1", "--ops", "100000000", "--rounds", "1"];
+    let options = ["bench-latency", "--transport", "shm", "--collective-timeout", "5"];
+    let more = ["--seconds-per-measurement", "0.25", "--ops", "100000000", "--rounds", "1"];
     let small = ["--table-size", "64KiB", "-C", "8", "--load-factor", "0.5"];
     let ended = run(&[&options[..], &more, &small].concat());
-    assert!(ended.took > Duration::from_secs(2), "{:?}", ended.took);
+    assert!(ended.took > Duration::from_secs(5), "{:?}", ended.took);
     ended.printed();
 }
 
