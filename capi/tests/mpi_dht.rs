@@ -61,7 +61,7 @@ fn launcher(
     ] {
         command.env(name, "1");
     }
-    // Of its own: two launchers of Open MPI that start at once may fail to create a folder that both use.
+    // Two launchers of Open MPI that start at once fail if both create the folder of their sessions.
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let folder = installed.prefix().join(format!("job-{}", NEXT.fetch_add(1, Relaxed)));
     fs::create_dir(&folder).unwrap();

@@ -76,8 +76,8 @@ pub trait Element: Sized {
         context: &Context<Self::Detail>,
     ) -> Result<Self::Machine, Error>;
 
-    /// Does the work of a batch with the comparison that its operations profit from. The work is compiled for each:
-    /// the default has one, for operations that compare no lines.
+    /// Runs the work of a batch with the widest comparison of lines that its operations need. The work is compiled
+    /// for each comparison; the default, for operations that compare no lines, has only one.
     #[inline(always)]
     fn with_comparison<W: Work>(work: W) -> W::Output {
         work.run::<Narrow>()

@@ -23,8 +23,8 @@ fn ranks_meet_between_measurements() {
     ended.printed();
 }
 
-/// READ, WRITE, CAS and FAA of rank 0 together take longer than the timeout of a collective call, which is also
-/// what a busy machine may delay them by.
+/// READ, WRITE, CAS and FAA of rank 0 together take longer than the timeout of a collective call. A busy machine
+/// may delay them by as much again as that timeout.
 #[test]
 fn bench_latency_outlasts_collective_timeout() {
     let options = ["bench-latency", "--transport", "shm", "--collective-timeout", "5"];

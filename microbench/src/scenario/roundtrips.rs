@@ -161,18 +161,14 @@ impl Scenario for RoundtripsArgs {
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+        let engine: &mut dyn Timed = engine;
         let measures = exchange.me() == Owner(0);
         let chunks = &self.chunks.chunk_buckets;
         let mut progress = Progress::new(LAST_STEP * chunks.len() as u64, measures);
         let mut rows = Vec::new();
         for (turn, &chunk_buckets) in (0..).zip(chunks) {
-            let mut table = open::<&mut dyn Timed>(
-                engine,
-                self.config(chunk_buckets),
-                OPERATIONS,
-                0,
-                exchange,
-            )?;
+            let mut table =
+                open(&mut *engine, self.config(chunk_buckets), OPERATIONS, 0, exchange)?;
             table.clear(exchange)?;
             if measures {
                 rows.extend(self.fill(&mut table, &mut progress, turn * LAST_STEP)?);

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 /// The Debian package and its command.
 const CHROMIUM: &str = "chromium";
-/// Time limit of a browser in seconds: it takes 2 s on a quiet machine.
+/// Time limit of a browser, in seconds.
 const LIMIT_S: &str = "90";
-const ATTEMPTS: u32 = 3;
+const MAX_STARTS: u32 = 3;
 /// A page that loads others in a frame, one after the other, runs a script in each, and shows the
 /// results as its last text.
 const FRAME: &str =
@@ -59,13 +59,12 @@ impl Drop for Folder {
     }
 }
 
-/// Opens a page and returns the standard output. A browser that hangs, which happens on a busy machine, is
-/// killed and started again.
+/// Opens a page and returns the standard output. A browser that hangs is killed and started again.
 #[track_caller]
 fn browse(page: &Path, options: &[String]) -> String {
-    let ended = (0..ATTEMPTS).find_map(|_| start(page, options));
+    let ended = (0..MAX_STARTS).find_map(|_| try_browse(page, options));
     let (is_success, output, said) =
-        ended.unwrap_or_else(|| panic!("{CHROMIUM} hung {ATTEMPTS} times: {}", page.display()));
+        ended.unwrap_or_else(|| panic!("{CHROMIUM} hung {MAX_STARTS} times: {}", page.display()));
     let is_complaint =
         |line: &&str| line.contains(":CONSOLE") && !line.contains("Blocked script execution");
     let complaints: Vec<&str> = said.lines().filter(is_complaint).collect();
@@ -74,10 +73,10 @@ fn browse(page: &Path, options: &[String]) -> String {
     output
 }
 
-/// Starts a browser. Returns whether it succeeded, and what it printed on standard output and error; nothing if
-/// it ran longer than `LIMIT_S`.
+/// Runs a browser. Returns whether it succeeded, its standard output and its standard error, or nothing if it
+/// ran longer than `LIMIT_S`.
 #[track_caller]
-fn start(page: &Path, options: &[String]) -> Option<(bool, String, String)> {
+fn try_browse(page: &Path, options: &[String]) -> Option<(bool, String, String)> {
     let folder = Folder::new();
     // Files: a pipe stays open as long as any process of the browser does.
     let [output, said] = ["output", "said"].map(|name| folder.0.join(name));
@@ -95,11 +94,12 @@ fn start(page: &Path, options: &[String]) -> Option<(bool, String, String)> {
         .status()
         .unwrap();
     assert_ne!(status.code(), Some(127), "no command {CHROMIUM}: ci/install installs it");
-    let [output, said] =
-        [output, said].map(|file| String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned());
-    // A kill by `timeout` itself, if the browser ignores SIGTERM, has no status.
-    let is_over = matches!(status.code(), None | Some(124 | 137));
-    (!is_over).then_some((status.success(), output, said))
+    // The statuses of timeout(1) after SIGTERM and after SIGKILL.
+    if matches!(status.code(), Some(124 | 137)) {
+        return None;
+    }
+    let said = String::from_utf8_lossy(&fs::read(said).unwrap()).into_owned();
+    Some((status.success(), fs::read_to_string(output).unwrap(), said))
 }
 
 /// Runs the body of an asynchronous function in each page, and returns what it returns.
