@@ -137,11 +137,12 @@ fn figures_match_recorded_run() {
     }
 }
 
-/// The first shell block of a page prints the text block after it.
+/// The first shell block of the section prints the text block after it.
 #[test]
 fn guide_of_kmers_runs() {
-    let page = fs::read_to_string(top().join("docs/guide/k-mers.md")).unwrap();
-    let blocks: Vec<&str> = page.split("```").skip(1).step_by(2).collect();
+    let page = fs::read_to_string(top().join("docs/commands.md")).unwrap();
+    let (_, section) = page.split_once("## Count k-mers").unwrap();
+    let blocks: Vec<&str> = section.split("```").skip(1).step_by(2).collect();
     let [shell, text] =
         [(0, "sh\n"), (1, "text\n")].map(|(at, kind)| blocks[at].strip_prefix(kind).unwrap());
     let folder = env::temp_dir().join(format!("probeline-guide-{}", process::id()));

@@ -151,8 +151,6 @@ mod pages {
     struct Readme;
     #[doc = include_str!("../../docs/guide/embed.md")]
     struct Embed;
-    #[doc = include_str!("../../docs/guide/map.md")]
-    struct Map;
     #[doc = include_str!("../../docs/guide/containers.md")]
     struct Containers;
     #[doc = include_str!("../../docs/guide/shared-pages.md")]
