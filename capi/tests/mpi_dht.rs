@@ -64,7 +64,7 @@ fn launcher(
     // Two launchers of Open MPI that start at once fail if both create the folder of their sessions.
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let folder = installed.prefix().join(format!("job-{}", NEXT.fetch_add(1, Relaxed)));
-    fs::create_dir(&folder).unwrap();
+    fs::create_dir_all(&folder).unwrap();
     command.env("TMPDIR", folder);
     if !transport.is_empty() {
         command.env("PROBELINE_TRANSPORT", transport);
