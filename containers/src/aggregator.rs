@@ -148,7 +148,8 @@ where
         if !context.append(to, message, transport.window())? {
             return Ok(false);
         }
-        self.send_if_full(self.next(to))?;
+        let next = context.grid.next(context.me, to);
+        self.send_if_full(next)?;
         Ok(true)
     }
 
@@ -297,16 +298,11 @@ where
         Ok(())
     }
 
-    /// Returns the rank to which this one sends messages to `to`.
-    fn next(&self, to: Owner) -> Owner {
-        self.context().grid.next(self.context().me, to)
-    }
-
     /// Sends the block that is filled for a rank if it is full.
     #[inline]
     fn send_if_full(&mut self, peer: Owner) -> Result<(), Error> {
         if self.context().lane(peer).filled >= self.context().block {
-            self.close(peer, Action::Send)?;
+            self.submit(peer, Action::Send)?;
         }
         Ok(())
     }
@@ -319,7 +315,7 @@ where
         if lane.is_closed || !is_end && lane.filled < context.block {
             return Ok(true);
         }
-        self.close(peer, if is_end { Action::End } else { Action::Send })
+        self.submit(peer, if is_end { Action::End } else { Action::Send })
     }
 
     /// Receives from a rank what has arrived. Returns false if that needs an operation, and none is free.
@@ -333,38 +329,31 @@ where
             self.take(peer, deliver)?;
             return Ok(true);
         }
-        let at = self.context().brought_at(peer);
-        if !self.deliver(peer, at, self.context().lane(peer).held, deliver)? {
+        let lane = self.context().lane(peer);
+        if !self.deliver(peer, self.context().brought_at(peer), lane.held, deliver)? {
             return Ok(true);
         }
         self.0.pipeline().shared_mut().update(peer, |lane| lane.held = 0);
-        let lane = self.context().lane(peer);
         let is_awaited = looks_at_all || lane.ends_received < self.context().flushes;
         if !is_awaited || lane.is_looking {
             return Ok(true);
         }
+        self.submit(peer, Action::Receive)
+    }
+
+    /// Submits an operation on the lane to or from a rank. Returns false if none is free.
+    fn submit(&mut self, peer: Owner, action: Action) -> Result<bool, Error> {
         if !self.0.has_room() {
             return Ok(false);
         }
-        let submitted = self.0.submit(self.tag(peer), &peer, Action::Receive);
-        self.noted(submitted)?;
-        self.0.pipeline().shared_mut().update(peer, |lane| lane.is_looking = true);
-        Ok(true)
-    }
-
-    /// Starts to send the block that is filled for a rank. Returns false if no operation is free.
-    fn close(&mut self, peer: Owner, send: Action) -> Result<bool, Error> {
-        if !self.0.has_room() {
-            return Ok(false);
-        }
-        self.0.pipeline().shared_mut().update(peer, |lane| lane.is_closed = true);
-        let submitted = self.0.submit(self.tag(peer), &peer, send);
+        self.0.pipeline().shared_mut().update(peer, |lane| match action {
+            Action::Receive => lane.is_looking = true,
+            _ => lane.is_closed = true,
+        });
+        let tag = Tag(u64::from(self.context().epoch) << 32 | u64::from(peer.0));
+        let submitted = self.0.submit(tag, &peer, action);
         self.noted(submitted)?;
         Ok(true)
-    }
-
-    fn tag(&self, peer: Owner) -> Tag {
-        Tag(u64::from(self.context().epoch) << 32 | u64::from(peer.0))
     }
 
     /// Delivers the blocks from a rank that are in the window, which the CPU sees at once.
@@ -396,17 +385,17 @@ where
         count: u32,
         deliver: &mut impl FnMut(Owner, V),
     ) -> Result<bool, Error> {
-        let context = self.0.context();
-        if context.grid.hops() > 1 {
+        if self.context().grid.hops() > 1 {
             return self.deliver_or_pass_on(peer, at, count, deliver);
         }
+        let (transport, context) = self.0.pipeline().parts();
         let words_of_all = u64::from(count) * u64::from(context.message_words);
-        let block = words(self.0.transport().window(), at + u64::from(HEADER_WORDS), words_of_all)?;
+        let block = words(transport.window(), at + u64::from(HEADER_WORDS), words_of_all)?;
         let mut block = block.iter().map(|word| word.load(Relaxed));
         for _ in 0..count {
             deliver(peer, V::from_words(&mut block, context.message_bytes));
         }
-        self.0.pipeline().shared_mut().delivered += u64::from(count);
+        context.delivered += u64::from(count);
         Ok(true)
     }
 

@@ -19,8 +19,6 @@
 //! may then count twice.
 
 mod access;
-mod direct;
-mod elements;
 #[cfg(test)]
 mod model;
 mod word;
@@ -28,17 +26,13 @@ mod word;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_pipeline::{
-    BatchError, CollectiveError, Distribution, Error, Placement, Plain, Structure,
-};
-use probeline_transport::{Call, Exchange, LINE_WORDS, Sizes, Term, Transport, WORD_BYTES};
+use probeline_pipeline::{BatchError, CollectiveError, Distribution, Error, Placement, Plain};
+use probeline_transport::{Call, Exchange, Sizes, Term, Transport, store_bytes};
 
 use self::access::Access;
-pub use self::access::Action;
-pub use self::elements::Elements;
+pub use self::access::{Action, Elements};
 pub use self::word::{Order, Word};
-use crate::batch::run_all;
-use crate::element::Each;
+use crate::element::{Container, sizes};
 use crate::pointer::Pointer;
 
 /// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
@@ -74,20 +68,11 @@ impl Config {
     /// operations in flight.
     #[must_use]
     pub fn sizes<V: Plain>(&self, owners: u32, operations: u32) -> Sizes {
-        let placement = self.placement::<V>(owners);
-        let window_words = self.first_word.saturating_add(placement.part_words());
-        let slot_words = placement.words().next_multiple_of(LINE_WORDS);
-        Sizes { window_words, slots: operations, slot_words, depth: operations }
+        sizes::<Elements<V>>(self, owners, operations)
     }
 
     pub(crate) fn bytes<V: Plain>(&self) -> usize {
         V::SIZE.unwrap_or(self.element_bytes)
-    }
-
-    pub(crate) fn placement<V: Plain>(&self, owners: u32) -> Placement {
-        let words = self.bytes::<V>().div_ceil(WORD_BYTES).max(1);
-        let words = u32::try_from(words).unwrap_or(u32::MAX);
-        Placement::new(self.len, words, self.first_word, self.distribution, owners)
     }
 }
 
@@ -112,10 +97,7 @@ impl Config {
 /// assert_eq!(array.sum(&mut Alone)?, 45);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub struct Array<T, S, V: Plain>(Structure<T, S, Each<Elements<V>>>);
-
-probeline_pipeline::front!([V: Plain] Array<V>, Each<Elements<V>>);
-run_all!([V: Plain] Array<V>, Elements<V>);
+pub type Array<T, S, V> = Container<T, S, Elements<V>>;
 
 impl<T, S, V> Array<T, S, V>
 where
@@ -176,9 +158,7 @@ where
     /// # Errors
     /// [`BatchError`]: the lengths differ, or an operation failed.
     pub fn gather(&mut self, indices: &[u64], values: &mut [V]) -> Result<(), BatchError> {
-        BatchError::check_length(indices.len(), "values", values.len())?;
-        let store = |place: usize, value| values.get_mut(place).map_or((), |to| *to = value);
-        self.run_all(indices, |_| Some(Action::Get), store)
+        self.run_into(indices, |_| Some(Action::Get), ("values", values), |value| value)
     }
 
     /// Stores each of `values` at the index at the same place. Of an index that occurs twice, either value
@@ -205,11 +185,7 @@ where
     /// once where [`is_direct`](Self::is_direct).
     #[must_use]
     pub fn local_words(&self) -> &[AtomicU64] {
-        let placement = self.placement();
-        let words =
-            self.transport().window().get(usize::try_from(placement.first_word()).unwrap_or(0)..);
-        let count = usize::try_from(placement.part_words()).unwrap_or(usize::MAX);
-        words.and_then(|words| words.get(..count)).unwrap_or_default()
+        self.own_words()
     }
 
     fn local_elements(&self) -> impl Iterator<Item = &[AtomicU64]> {
@@ -232,7 +208,7 @@ where
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
         let mut call = self.collective(exchange, "fill")?;
-        self.local_elements().for_each(|element| direct::store(value, element));
+        self.local_elements().for_each(|element| store_bytes(value.bytes(), element));
         call.together(Ok(()))
     }
 }

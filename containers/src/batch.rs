@@ -5,13 +5,12 @@ use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU64, fence};
 
 use probeline_pipeline::{
-    Batch as Source, BatchError, Distribution, Error, Kind, Machine, Mapped, Operation, Parts,
-    Pull, Structure,
+    BatchError, Distribution, Error, Kind, Machine, Mapped, Operation, Structure,
 };
 use probeline_transport::line::{Compare, Work};
-use probeline_transport::{Transport, prefetch};
+use probeline_transport::{Owner, RemoteWord, Segment, Transport, prefetch};
 
-use crate::element::{Context, Each, Element};
+use crate::element::{Container, Context, Direct, Element};
 
 type OutcomeOf<E> = <<E as Element>::Machine as Machine>::Outcome;
 
@@ -20,24 +19,59 @@ const BLOCK: usize = 4_096;
 /// Places ahead of the one that is run whose keys are hashed and whose lines are requested.
 const AHEAD: usize = 32;
 
-/// Runs the action of each place on its key, many in flight and in any order, and passes the outcomes to
-/// `store`; ends at a place without an action. An action that is the same constant at all places is compiled
-/// into the loop.
-///
-/// # Errors
-/// [`BatchError`]: the operation of a key failed.
-#[inline]
-pub(crate) fn run<T: Transport, S: AsMut<[Operation<E::Machine>]>, E: Element>(
-    structure: &mut Structure<T, S, Each<E>>,
-    keys: &[E::Key],
-    action: impl Fn(usize) -> Option<E::Action>,
-    store: impl FnMut(usize, OutcomeOf<E>),
-) -> Result<(), BatchError> {
-    let mut batch = Batch::<E, _, _> { keys, action, store, next: 0, failed: None };
-    structure.run_batch(&mut batch)?;
-    // Calls that begin later see what the CPU has stored.
-    fence(SeqCst);
-    end(batch.failed)
+impl<T, S, E> Container<T, S, E>
+where
+    T: Transport,
+    S: AsMut<[Operation<E::Machine>]>,
+    E: Element,
+{
+    /// Runs an action on each key, many in flight and in any order, and passes its outcome to `store`.
+    /// `action` returns the action at the place of a key; the batch ends at the first place without
+    /// one. An action that is the same constant at all places is compiled into the loop.
+    ///
+    /// # Errors
+    /// [`BatchError`]: the operation of a key failed.
+    #[inline]
+    pub fn run_all(
+        &mut self,
+        keys: &[E::Key],
+        action: impl Fn(usize) -> Option<E::Action>,
+        store: impl FnMut(usize, OutcomeOf<E>),
+    ) -> Result<(), BatchError> {
+        if !self.context().is_direct {
+            return run_posted(self, |place| Some((*keys.get(place)?, action(place)?)), store);
+        }
+        let mut batch = Batch::<E, _, _> { keys, action, store, next: 0, failed: None };
+        // Each iteration runs a block.
+        while batch.next < keys.len() {
+            self.check_fault()?;
+            let (transport, context) = self.pipeline().parts();
+            batch.run_direct(transport, context);
+            self.pipeline().make_progress()?;
+        }
+        // Calls that begin later see what the CPU has stored.
+        fence(SeqCst);
+        end(batch.failed)
+    }
+
+    /// Runs one action on each key, as [`run_all`](Self::run_all) does, and stores what `value` makes of its outcome
+    /// at the same place of `into`, which has a name.
+    #[inline(always)]
+    pub(crate) fn run_into<V>(
+        &mut self,
+        keys: &[E::Key],
+        action: impl Fn(usize) -> Option<E::Action>,
+        (what, into): (&'static str, &mut [V]),
+        value: impl Fn(OutcomeOf<E>) -> V,
+    ) -> Result<(), BatchError> {
+        BatchError::check_length(keys.len(), what, into.len())?;
+        let store = |place: usize, outcome| {
+            if let Some(to) = into.get_mut(place) {
+                *to = value(outcome);
+            }
+        };
+        self.run_all(keys, action, store)
+    }
 }
 
 /// Runs the operation that `request` returns for each place, up to the first place without one, many in flight and in
@@ -74,23 +108,48 @@ struct Batch<'b, E: Element, A, F> {
     failed: Option<(usize, Error)>,
 }
 
-impl<'b, E: Element, A, F> Batch<'b, E, A, F> {
+impl<E: Element, A, F> Batch<'_, E, A, F>
+where
+    A: Fn(usize) -> Option<E::Action>,
+    F: FnMut(usize, OutcomeOf<E>),
+{
+    /// Runs a block of places by the CPU.
+    #[inline(always)]
+    fn run_direct(&mut self, transport: &impl Transport, context: &Context<E::Detail>) {
+        let placement = context.placement;
+        let mapped = Mapped::new(transport, placement.first_word(), placement.part_words());
+        let words = |distribution, index| {
+            let (owner, nth) = placement.locate_as(distribution, index)?;
+            let words = placement.words();
+            mapped.as_ref()?.words(owner.0, nth * u64::from(words), words as usize)
+        };
+        match (&mapped, placement.distribution()) {
+            (None, _) => self.run_block(|at| transport.direct(placement.segment(at)?), context),
+            (_, Distribution::Block) => {
+                self.run_block(|index| words(Distribution::Block, index), context);
+            }
+            (_, Distribution::Cyclic) => {
+                self.run_block(|index| words(Distribution::Cyclic, index), context);
+            }
+        }
+    }
+
     /// Runs a block of places on elements that the CPU addresses.
     #[inline(always)]
     fn run_block<'t>(
         &mut self,
         elements: impl Fn(u64) -> Option<&'t [AtomicU64]>,
         context: &Context<E::Detail>,
-    ) where
-        A: Fn(usize) -> Option<E::Action>,
-        F: FnMut(usize, OutcomeOf<E>),
-    {
+    ) {
         E::with_comparison(Block { batch: self, elements, context });
     }
 }
 
+/// The place of an element that the CPU addresses.
+const ANYWHERE: Segment = Segment { start: RemoteWord { owner: Owner(0), index: 0 }, words: 0 };
+
 /// A place of a batch: the words of its element and the home of its key.
-type Requested<'t, E> = Option<(&'t [AtomicU64], <E as Element>::Home)>;
+type Requested<'t, E> = Option<(&'t [AtomicU64], (u64, <E as Element>::Home))>;
 
 /// A block of places of a batch, on elements that the CPU addresses.
 struct Block<'r, 'b, E: Element, A, F, W> {
@@ -109,7 +168,7 @@ where
     #[inline(always)]
     fn request(&self, place: usize) -> Requested<'t, E> {
         let home = E::home(self.batch.keys.get(place)?, self.context);
-        let words = (self.elements)(E::index(&home))?;
+        let words = (self.elements)(home.0)?;
         prefetch(words);
         Some((words, home))
     }
@@ -125,7 +184,9 @@ where
             fail(&mut batch.failed, place, unreached::<E>(key, context));
             return true;
         };
-        match E::run::<C>(words, &*elements, (key, home), &action, context) {
+        let at = Segment { words: context.placement.words(), ..ANYWHERE };
+        let machine = E::machine(at, key, home, action, context);
+        match machine.and_then(|machine| machine.run::<C>(words, &*elements, context)) {
             Ok(outcome) => (batch.store)(place, outcome),
             Err(error) => fail(&mut batch.failed, place, error),
         }
@@ -165,7 +226,7 @@ where
 #[cold]
 fn unreached<E: Element>(key: &E::Key, context: &Context<E::Detail>) -> Error {
     let home = E::home(key, context);
-    context.placement.element(E::index(&home)).map_or_else(|error| error, |_| Error::Window)
+    context.placement.element(home.0).map_or_else(|error| error, |_| Error::Window)
 }
 
 #[cold]
@@ -174,90 +235,3 @@ fn fail(failed: &mut Option<(usize, Error)>, place: usize, error: Error) {
         *failed = Some((place, error));
     }
 }
-
-impl<T, E, A, F> Source<T, Context<E::Detail>, E::Machine> for Batch<'_, E, A, F>
-where
-    T: Transport,
-    E: Element,
-    A: Fn(usize) -> Option<E::Action>,
-    F: FnMut(usize, OutcomeOf<E>),
-{
-    #[inline(always)]
-    fn pull(
-        &mut self,
-        parts: &mut Parts<'_, T, Context<E::Detail>>,
-        into: &mut E::Machine,
-    ) -> Pull {
-        let Some(key) = self.keys.get(self.next) else { return Pull::End };
-        let (transport, context) = (parts.transport, &*parts.shared);
-        let placement = context.placement;
-        if context.is_direct && !parts.is_dead {
-            let (first, part) = (placement.first_word(), placement.part_words());
-            let mapped = Mapped::new(transport, first, part);
-            let words = |distribution, index| {
-                let (owner, nth) = placement.locate_as(distribution, index)?;
-                let words = placement.words();
-                mapped.as_ref()?.words(owner.0, nth * u64::from(words), words as usize)
-            };
-            match (&mapped, placement.distribution()) {
-                (None, _) => self.run_block(|at| transport.direct(placement.segment(at)?), context),
-                (_, Distribution::Block) => {
-                    self.run_block(|index| words(Distribution::Block, index), context);
-                }
-                (_, Distribution::Cyclic) => {
-                    self.run_block(|index| words(Distribution::Cyclic, index), context);
-                }
-            }
-            return Pull::Poll;
-        }
-        let Some(action) = (self.action)(self.next) else { return Pull::End };
-        let place = self.next;
-        self.next += 1;
-        match Each::<E>::machine(key, action, context) {
-            Ok(machine) => {
-                into.replace_with(machine);
-                Pull::Start(place)
-            }
-            Err(error) => {
-                fail(&mut self.failed, place, error);
-                Pull::Poll
-            }
-        }
-    }
-
-    #[inline]
-    fn take(&mut self, place: usize, result: Result<OutcomeOf<E>, Error>) {
-        match result {
-            Ok(outcome) => (self.store)(place, outcome),
-            Err(error) => fail(&mut self.failed, place, error),
-        }
-    }
-}
-
-/// Declares the method that runs the batches of a container; parameters as those of `probeline_pipeline::front`.
-macro_rules! run_all {
-    ([$($bound:tt)*] $name:ident<$($type:ident),*>, $element:ty) => {
-        impl<T, S, $($bound)*> $name<T, S, $($type),*>
-        where
-            T: probeline_transport::Transport,
-            S: AsMut<[probeline_pipeline::OperationOf<crate::Each<$element>>]>,
-        {
-            /// Runs an action on each key, many in flight and in any order, and passes its outcome to `store`.
-            /// `action` returns the action at the place of a key; the batch ends at the first place without
-            /// one. An action that is the same at all places makes the batch fast.
-            ///
-            /// # Errors
-            /// [`BatchError`](crate::BatchError): the operation of a key failed.
-            #[inline]
-            pub fn run_all(
-                &mut self,
-                keys: &[<$element as crate::Element>::Key],
-                action: impl Fn(usize) -> Option<<$element as crate::Element>::Action>,
-                store: impl FnMut(usize, probeline_pipeline::OutcomeOf<crate::Each<$element>>),
-            ) -> Result<(), crate::BatchError> {
-                crate::batch::run(&mut self.0, keys, action, store)
-            }
-        }
-    };
-}
-pub(crate) use run_all;

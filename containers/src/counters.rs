@@ -22,17 +22,15 @@ mod word;
 
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_pipeline::{BatchError, Distribution, Error, Placement, Structure, next_line};
-use probeline_transport::line::Line;
+use probeline_pipeline::{BatchError, Error};
 use probeline_transport::{LINE_WORDS, Sizes, Transport};
 
 use self::count::Query;
 pub use self::count::{Action, Counts, Outcome};
 pub use self::word::Key;
 use self::word::{Layout, OCCUPIED};
-use crate::batch::run_all;
-use crate::element::Each;
-use crate::phase::{Finder, find_phase};
+use crate::element::{Container, sizes};
+use crate::phase::Finder;
 use crate::probe::Probe;
 
 /// The most bits of a key.
@@ -83,14 +81,7 @@ impl Config {
     /// operations in flight.
     #[must_use]
     pub fn sizes(&self, owners: u32, operations: u32) -> Sizes {
-        let placement = self.placement(owners);
-        let window_words = placement.first_word().saturating_add(placement.part_words());
-        Sizes { window_words, slots: operations, slot_words: LINE_WORDS, depth: operations }
-    }
-
-    pub(crate) fn placement(&self, owners: u32) -> Placement {
-        let first_word = next_line(self.first_word);
-        Placement::new(self.lines, LINE_WORDS, first_word, Distribution::Block, owners)
+        sizes::<Counts>(self, owners, operations)
     }
 }
 
@@ -111,17 +102,13 @@ impl Config {
 /// assert_eq!(counters.get(8)?, 0);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub struct CountersOf<T, S, K: Key>(Structure<T, S, Each<Counts<K>>>);
+pub type CountersOf<T, S, K> = Container<T, S, Counts<K>>;
 
 /// Counters of keys of up to 62 bits, a word each.
 pub type Counters<T, S> = CountersOf<T, S, u64>;
 
 /// Counters of keys of 64 to 126 bits, two words each.
 pub type WideCounters<T, S> = CountersOf<T, S, u128>;
-
-probeline_pipeline::front!([K: Key] CountersOf<K>, Each<Counts<K>>);
-run_all!([K: Key] CountersOf<K>, Counts<K>);
-find_phase!([K: Key] CountersOf<K>, Counts<K>);
 
 impl<T: Transport, S: AsMut<[Operation]>, K: Key> CountersOf<T, S, K> {
     /// Adds to the counter of a key, which is 0 at first. Two roundtrips: a READ of the line and a
@@ -165,28 +152,21 @@ impl<T: Transport, S: AsMut<[Operation]>, K: Key> CountersOf<T, S, K> {
     /// # Errors
     /// [`BatchError`]: the lengths differ, or the operation of a key failed.
     pub fn get_batch(&mut self, keys: &[K], counts: &mut [u64]) -> Result<(), BatchError> {
-        BatchError::check_length(keys.len(), "counts", counts.len())?;
-        let store = |place: usize, outcome: Outcome| {
-            if let Some(to) = counts.get_mut(place) {
-                *to = outcome.count();
-            }
-        };
-        self.run_all(keys, |_| Some(Action::Get), store)
+        self.run_into(keys, |_| Some(Action::Get), ("counts", counts), Outcome::count)
     }
 
     /// Returns the counts of the keys in this owner's part, without the keys: several times as fast as
     /// [`local`](Self::local).
     pub fn local_counts(&self) -> impl Iterator<Item = u64> + '_ {
         let layout = self.context().detail;
-        let (lines, _) = part(&self.0);
-        let firsts = lines.as_flattened().iter().step_by(K::WORDS as usize);
+        let firsts = self.own_words().iter().step_by(K::WORDS as usize);
         let words = firsts.map(|word| word.load(Acquire));
         words.filter(|word| word & OCCUPIED != 0).map(move |word| layout.count(word))
     }
 
     /// Returns the keys in this owner's part with their counts, as they are at the moment of each load.
     pub fn local(&self) -> impl Iterator<Item = (K, u64)> + '_ {
-        local(&self.0)
+        local(self)
     }
 }
 
@@ -196,33 +176,21 @@ where
 {
     /// Returns the keys in this owner's part with their counts or values.
     pub fn local(&self) -> impl Iterator<Item = (K, u64)> + '_ {
-        local(self.structure())
+        local(self.container())
     }
 }
 
 /// Returns the keys in this owner's part with their numbers.
 pub(crate) fn local<T: Transport, S, K: Key, const IS_MAP: bool>(
-    structure: &Structure<T, S, Each<Counts<K, IS_MAP>>>,
+    container: &Container<T, S, Counts<K, IS_MAP>>,
 ) -> impl Iterator<Item = (K, u64)> + '_ {
-    let (lines, placement) = part(structure);
-    let layout = structure.context().detail;
+    let (lines, _) = container.own_words().as_chunks();
+    let (layout, placement) = (container.context().detail, container.context().placement);
     let of_line = move |(line, words): (u64, &[_; 8])| {
         let words = words.each_ref().map(|word: &core::sync::atomic::AtomicU64| word.load(Acquire));
         let (len, bucket) = (words.len(), K::WORDS as usize);
         let firsts = (0..len).step_by(bucket);
         firsts.filter_map(move |first| layout.entry(words.get(first..first + bucket)?, line))
     };
-    placement.indices(structure.transport().geometry().me).zip(lines).flat_map(of_line)
-}
-
-/// Returns the lines of this owner's part, and the placement of all.
-fn part<T: Transport, S, K: Key, const IS_MAP: bool>(
-    structure: &Structure<T, S, Each<Counts<K, IS_MAP>>>,
-) -> (&[Line], Placement) {
-    let placement = structure.context().placement;
-    let first = usize::try_from(placement.first_word()).unwrap_or(usize::MAX);
-    let len = usize::try_from(placement.part_words()).unwrap_or(0);
-    let window = structure.transport().window().get(first..);
-    let (lines, _) = window.and_then(|words| words.get(..len)).unwrap_or_default().as_chunks();
-    (lines, placement)
+    placement.indices(container.transport().geometry().me).zip(lines).flat_map(of_line)
 }

@@ -8,11 +8,11 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU64, fence};
 
 use probeline_pipeline::{
-    Collective, CollectiveError, ConfigError, Error, Kind, Machine, Open, Parameter, Placement,
-    Run, Started, words,
+    Collective, CollectiveError, ConfigError, Error, Kind, Open, Parameter, Placement, Run,
+    Started, Structure, words,
 };
 use probeline_transport::line::{Compare, Narrow, Work};
-use probeline_transport::{AtomicScope, Exchange, Owner, Segment, Transport};
+use probeline_transport::{AtomicScope, Exchange, Owner, Segment, Sizes, Transport};
 
 /// The name, the value and the range of a parameter.
 pub type Bounded = (&'static str, u64, RangeInclusive<u64>);
@@ -23,20 +23,17 @@ pub trait Element: Sized {
     type Config: Copy;
     /// The key of an operation.
     type Key: Copy + 'static;
-    /// The place of a key.
+    /// What operations need of the hash of a key, beside the index of its element.
     type Home: Copy;
     /// The action of an operation on its key.
     type Action: Copy + 'static;
     /// The state machine of an operation.
-    type Machine: Run<Context<Self::Detail>>;
+    type Machine: Direct<Self::Detail>;
     /// Parameters that operations need of the configuration.
     type Detail: Copy + Debug + Hash;
 
     /// The name of the container, which its collective calls begin with.
     const NAME: &'static str;
-
-    /// Whether operations need READs that show each word whole.
-    const NEEDS_WHOLE_WORDS: bool = false;
 
     /// Returns the places of the elements in a job of this many owners.
     fn placement(config: &Self::Config, owners: u32) -> Placement;
@@ -45,33 +42,44 @@ pub trait Element: Sized {
     /// range.
     fn parameters(config: &Self::Config) -> impl Iterator<Item = Bounded> + Clone;
 
+    /// Checks what concerns the transport or the number of operations in flight.
+    ///
+    /// # Errors
+    /// The reason.
+    fn check(
+        _config: &Self::Config,
+        _transport: &impl Transport,
+        _operations: usize,
+    ) -> Result<(), ConfigError> {
+        Ok(())
+    }
+
     /// Returns the words of a slot that an operation needs, at least those of an element unless the element
     /// is not read as a whole.
-    fn slot_words(placement: &Placement) -> u32 {
-        placement.words()
+    fn slot_words(config: &Self::Config, owners: u32) -> u32 {
+        Self::placement(config, owners).words()
     }
 
     /// Returns what operations need of a valid configuration.
-    fn detail(config: &Self::Config) -> Self::Detail;
+    fn detail(config: &Self::Config, transport: &impl Transport) -> Self::Detail;
 
     /// Returns whether this owner's CPU may run operations. The default posts all of them.
     fn allows_direct(_config: &Self::Config) -> bool {
         false
     }
 
-    /// Returns the place of a key: what operations need of its hash.
-    fn home(key: &Self::Key, context: &Context<Self::Detail>) -> Self::Home;
+    /// Returns the index of the element that operations on a key begin at, and what else they need of its hash.
+    fn home(key: &Self::Key, context: &Context<Self::Detail>) -> (u64, Self::Home);
 
-    /// Returns the index of the element that an operation on a key of this home begins at.
-    fn index(home: &Self::Home) -> u64;
-
-    /// Creates the machine of an operation on the element at `at`.
+    /// Creates the machine of an operation. `at` is the element's words; for one that the CPU runs, only
+    /// their number.
     ///
     /// # Errors
     /// [`Error`]: the element has no such operation.
     fn machine(
         at: Segment,
-        key: (&Self::Key, Self::Home),
+        key: &Self::Key,
+        home: (u64, Self::Home),
         action: Self::Action,
         context: &Context<Self::Detail>,
     ) -> Result<Self::Machine, Error>;
@@ -83,25 +91,30 @@ pub trait Element: Sized {
         work.run::<Narrow>()
     }
 
-    /// Runs an operation by the CPU, on the words of its element. `elements` returns the words of other elements.
-    /// Lines are compared by `C`.
-    ///
-    /// # Errors
-    /// As for [`machine`](Self::machine), or [`Error::Contended`].
-    fn run<'t, C: Compare>(
-        _element: &'t [AtomicU64],
-        _elements: impl Fn(u64) -> Option<&'t [AtomicU64]>,
-        _key: (&Self::Key, Self::Home),
-        _action: &Self::Action,
-        _context: &Context<Self::Detail>,
-    ) -> Result<<Self::Machine as Machine>::Outcome, Error> {
-        Err(Error::Window)
-    }
-
     /// Returns the number of elements in an owner's words, as [`Structure::len`] sums them.
     ///
     /// [`Structure::len`]: probeline_pipeline::Structure::len
     fn count(part: &[AtomicU64], context: &Context<Self::Detail>) -> u64;
+
+    /// Drops cached knowledge of the content.
+    fn forget(_context: &mut Context<Self::Detail>) {}
+}
+
+/// A machine whose operation the CPU may run instead.
+pub trait Direct<D>: Run<Context<D>> {
+    /// Runs the operation by the CPU, on the words of its element. `elements` returns the words of other elements.
+    /// Lines are compared by `C`. The default is of containers whose operations are always posted.
+    ///
+    /// # Errors
+    /// [`Error::Contended`] or [`Error::Window`].
+    fn run<'t, C: Compare>(
+        &self,
+        _element: &'t [AtomicU64],
+        _elements: impl Fn(u64) -> Option<&'t [AtomicU64]>,
+        _context: &Context<D>,
+    ) -> Result<Self::Outcome, Error> {
+        Err(Error::Window)
+    }
 }
 
 /// The state that all operations of a container share.
@@ -118,6 +131,19 @@ pub struct Context<D> {
     /// Whether a find phase has failed, in which other owners may still be.
     pub(crate) is_closed: bool,
     pub(crate) me: Owner,
+}
+
+/// A container whose operations each begin at one element, over an engine `T`, with storage `S` for operations in
+/// flight: see [`Array`](crate::Array), [`Counters`](crate::Counters) and the others, which are names of it.
+pub struct Container<T, S, E: Element>(Structure<T, S, Each<E>>);
+
+probeline_pipeline::front!([E: Element] Container<E>, Each<E>);
+
+impl<T: Transport, S, E: Element> Container<T, S, E> {
+    /// Returns the words of this owner's part.
+    pub(crate) fn own_words(&self) -> &[AtomicU64] {
+        part(self.context(), self.transport().window()).unwrap_or_default()
+    }
 }
 
 /// The kind of a container whose operations each begin at one element.
@@ -137,7 +163,7 @@ impl<E: Element> Kind for Each<E> {
         context: &Self::Context,
     ) -> impl Iterator<Item = Parameter> + Clone {
         let own = E::parameters(config).map(|(name, value, _)| (name, value));
-        context.placement.parameters().into_iter().chain(own)
+        own.chain(context.placement.parameters())
     }
 
     #[inline(always)]
@@ -149,9 +175,7 @@ impl<E: Element> Kind for Each<E> {
         if context.is_closed {
             return Err(Error::PhaseFailed);
         }
-        let home = E::home(key, context);
-        let at = context.placement.element(E::index(&home))?;
-        E::machine(at, (key, home), action, context)
+        Ok(machine_at::<E>(key, action, context)?.1)
     }
 
     #[inline(always)]
@@ -164,11 +188,10 @@ impl<E: Element> Kind for Each<E> {
         if !context.is_direct {
             return Self::machine(key, action, context).map(Started::Pending);
         }
-        let home = E::home(key, context);
-        let at = context.placement.element(E::index(&home))?;
+        let (at, machine) = machine_at::<E>(key, action, context)?;
         let words = transport.direct(at).ok_or(Error::Window)?;
         let elements = |index| transport.direct(context.placement.segment(index)?);
-        let outcome = E::run::<Narrow>(words, elements, (key, home), &action, context)?;
+        let outcome = machine.run::<Narrow>(words, elements, context)?;
         // Operations that begin after this one has ended see what it stored.
         fence(SeqCst);
         Ok(Started::Done(outcome))
@@ -203,6 +226,10 @@ impl<E: Element> Kind for Each<E> {
 
     fn reset_stats(_: &mut Self::Context) {}
 
+    fn forget(_: &E::Config, context: &mut Self::Context) {
+        E::forget(context);
+    }
+
     fn count(_: &E::Config, context: &Self::Context, window: &[AtomicU64]) -> Result<u64, Error> {
         Ok(E::count(part(context, window)?, context))
     }
@@ -213,33 +240,46 @@ impl<E: Element> Kind for Each<E> {
     }
 }
 
-const TORN_WORDS: &str = "keys of two words need READs that show each word whole, which this transport does not \
-     promise: use a put-once map, or counters in the memory of each rank";
+/// Returns the words of the element of a key, and the machine of an operation there.
+#[inline(always)]
+fn machine_at<E: Element>(
+    key: &E::Key,
+    action: E::Action,
+    context: &Context<E::Detail>,
+) -> Result<(Segment, E::Machine), Error> {
+    let home = E::home(key, context);
+    let at = context.placement.element(home.0)?;
+    Ok((at, E::machine(at, key, home, action, context)?))
+}
 
 fn part<'w, D>(context: &Context<D>, window: &'w [AtomicU64]) -> Result<&'w [AtomicU64], Error> {
     words(window, context.placement.first_word(), context.placement.part_words())
 }
 
+/// Returns the sizes of an engine for a container in a job of this many owners, with as many operations in flight.
+pub(crate) fn sizes<E: Element>(config: &E::Config, owners: u32, operations: u32) -> Sizes {
+    E::placement(config, owners).sizes(E::slot_words(config, owners), operations)
+}
+
 impl<E: Element> Open for Each<E> {
-    fn check(config: &E::Config, transport: &impl Transport, _: usize) -> Result<(), ConfigError> {
+    fn check(
+        config: &E::Config,
+        transport: &impl Transport,
+        operations: usize,
+    ) -> Result<(), ConfigError> {
         for (name, value, range) in E::parameters(config) {
             ConfigError::check_range(name, value, *range.start(), *range.end())?;
         }
-        if E::NEEDS_WHOLE_WORDS && !transport.caps().word_reads_whole {
-            return Err(ConfigError::Invalid(TORN_WORDS));
-        }
-        let geometry = transport.geometry();
-        let placement = E::placement(config, geometry.owners);
-        let most = geometry.slot_words.min(transport.caps().words_per_op);
-        placement.check(geometry.window_words, E::slot_words(&placement), most)
+        E::check(config, transport, operations)?;
+        let owners = transport.geometry().owners;
+        E::placement(config, owners).check(transport, E::slot_words(config, owners))
     }
 
     fn context(config: &E::Config, transport: &impl Transport) -> Self::Context {
         let geometry = transport.geometry();
-        let placement = E::placement(config, geometry.owners);
         Context {
-            placement,
-            detail: E::detail(config),
+            placement: E::placement(config, geometry.owners),
+            detail: E::detail(config, transport),
             is_direct: false,
             is_still: false,
             has_failed: false,

@@ -16,20 +16,19 @@ mod bits;
 mod model;
 mod rates;
 
-use probeline_pipeline::{BatchError, CollectiveError, Distribution, Error, Placement, Structure};
-use probeline_transport::{Exchange, LINE_WORDS, Sizes, Transport};
+use probeline_pipeline::{BatchError, Error};
+use probeline_transport::{Sizes, Transport};
 
-use self::bits::Probe;
+use self::bits::Query;
 pub use self::bits::{Action, Bits};
-use self::rates::Rates;
-use crate::batch;
-use crate::element::Each;
+use crate::element::{Container, sizes};
+use crate::probe::Probe;
 
 /// The most bits of a key.
 pub const MAX_BITS: u32 = 10;
 
 /// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
-pub type Operation = probeline_pipeline::Operation<Probe>;
+pub type Operation = probeline_pipeline::Operation<Probe<Query, bool>>;
 /// The result of a submitted operation: whether the key was there before.
 pub type Finished = probeline_pipeline::Finished<bool>;
 
@@ -62,24 +61,19 @@ impl Config {
     /// Returns the share of other keys of which the filter says `true` when `items` keys are in it.
     #[must_use]
     pub fn rate(&self, items: u64) -> f64 {
-        Rates::new(self.bits.clamp(1, MAX_BITS)).rate(items as f64 / self.words.max(1) as f64)
+        rates::rate(self.bits.clamp(1, MAX_BITS), items as f64 / self.words.max(1) as f64)
     }
 
     /// Returns the sizes of an engine for this filter in a job of this many owners, with as many
     /// operations in flight.
     #[must_use]
     pub fn sizes(&self, owners: u32, operations: u32) -> Sizes {
-        let window_words = self.first_word.saturating_add(self.placement(owners).part_words());
-        Sizes { window_words, slots: operations, slot_words: LINE_WORDS, depth: operations }
-    }
-
-    pub(crate) fn placement(&self, owners: u32) -> Placement {
-        Placement::new(self.words, 1, self.first_word, Distribution::Block, owners)
+        sizes::<Bits>(self, owners, operations)
     }
 }
 
 /// A blocked Bloom filter of keys of 64 bits in the windows of all owners, over an engine `T`, with
-/// storage `S` for operations in flight. Other keys are hashed to 64 bits first.
+/// storage `S` for operations in flight. Other keys are hashed to 64 bits first. `len` counts bits that are set.
 ///
 /// ```
 /// use probeline_containers::filter::{Config, Filter, Operation};
@@ -94,9 +88,7 @@ impl Config {
 /// assert!(filter.contains(7)?);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub struct Filter<T, S>(Structure<T, S, Each<Bits>>);
-
-probeline_pipeline::front!([] Filter<>, Each<Bits>);
+pub type Filter<T, S> = Container<T, S, Bits>;
 
 impl<T: Transport, S: AsMut<[Operation]>> Filter<T, S> {
     /// Inserts a key, and returns whether it was there before: exactly one of the clients that insert a
@@ -127,7 +119,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Filter<T, S> {
     /// # Errors
     /// [`BatchError`]: the lengths differ, or an operation failed.
     pub fn insert_batch(&mut self, keys: &[u64], found: &mut [bool]) -> Result<(), BatchError> {
-        self.run_all(keys, |_| Some(Action::Insert), found)
+        self.run_into(keys, |_| Some(Action::Insert), ("results", found), |is_found| is_found)
     }
 
     /// Runs [`contains`](Self::contains) for each key, as [`insert_batch`](Self::insert_batch) does.
@@ -135,29 +127,6 @@ impl<T: Transport, S: AsMut<[Operation]>> Filter<T, S> {
     /// # Errors
     /// As for [`insert_batch`](Self::insert_batch).
     pub fn contains_batch(&mut self, keys: &[u64], found: &mut [bool]) -> Result<(), BatchError> {
-        self.run_all(keys, |_| Some(Action::Find), found)
-    }
-
-    fn run_all(
-        &mut self,
-        keys: &[u64],
-        action: impl Fn(usize) -> Option<Action>,
-        found: &mut [bool],
-    ) -> Result<(), BatchError> {
-        BatchError::check_length(keys.len(), "results", found.len())?;
-        let store = |place: usize, is_found| found.get_mut(place).map_or((), |to| *to = is_found);
-        batch::run(&mut self.0, keys, action, store)
-    }
-
-    /// Returns the share of the filter's bits that are set, in percent. Collective.
-    ///
-    /// # Errors
-    /// [`CollectiveError`].
-    pub fn load(
-        &mut self,
-        exchange: &mut (impl Exchange + ?Sized),
-    ) -> Result<f64, CollectiveError> {
-        let set = self.len(exchange)?;
-        Ok(set as f64 * 100.0 / (self.config().words as f64 * 64.0))
+        self.run_into(keys, |_| Some(Action::Find), ("results", found), |is_found| is_found)
     }
 }

@@ -1,5 +1,11 @@
 //! Hashes of words.
 
+#[cfg(test)]
+use crate::model::{self, Mutant};
+
+/// Set in every check.
+const CHECKED: u64 = 1 << 63;
+
 /// Mixes the bits of a word, one to one: the finalizer of D. Stafford's "Mix13".
 #[inline(always)]
 pub(crate) fn mix(word: u64) -> u64 {
@@ -12,4 +18,12 @@ pub(crate) fn mix(word: u64) -> u64 {
 #[inline(always)]
 pub(crate) fn of_words(seed: u64, words: impl Iterator<Item = u64>) -> u64 {
     words.fold(mix(seed), |hash, word| mix(hash.rotate_left(5) ^ word).wrapping_add(hash))
+}
+
+/// Returns the check of words with a number: a hash, which no slot or block of zeros has.
+#[inline(always)]
+pub(crate) fn check(number: u64, words: impl Iterator<Item = u64>) -> u64 {
+    #[cfg(test)]
+    let words = words.filter(|_| !model::has(Mutant::ReadyBeforeData));
+    of_words(number, words) | CHECKED
 }

@@ -23,6 +23,8 @@ pub mod counters;
 mod element;
 pub mod filter;
 mod hash;
+#[cfg(test)]
+mod model;
 pub mod objects;
 mod phase;
 mod pointer;
@@ -34,7 +36,7 @@ pub mod small_map;
 pub use aggregator::Aggregator;
 pub use array::Array;
 pub use counters::Counters;
-pub use element::{Bounded, Context, Each, Element};
+pub use element::{Bounded, Container, Context, Direct, Each, Element};
 pub use filter::Filter;
 pub use objects::Objects;
 pub use phase::{Find, Finder};

@@ -18,13 +18,13 @@ mod model;
 
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_pipeline::{BatchError, Bytes, Distribution, Error, Placement, Structure, next_line};
-use probeline_transport::{LINE_WORDS, Owner, Sizes, Transport, WORD_BYTES};
+use probeline_pipeline::{BatchError, Bytes, Error};
+use probeline_transport::{Owner, Sizes, Transport, WORD_BYTES};
 
 use self::access::Access;
 pub use self::access::{Action, Heap, Outcome};
 use crate::batch::run_posted;
-use crate::element::Each;
+use crate::element::{Container, sizes};
 use crate::pointer::{MAX_WORDS, Pointer};
 
 /// The most bytes of an object, so that a [`Pointer`] can tell its words.
@@ -58,17 +58,7 @@ impl Config {
     /// Returns the sizes of an engine for objects of at most `N` bytes, with as many operations in flight.
     #[must_use]
     pub fn sizes<const N: usize>(&self, operations: u32) -> Sizes {
-        let placement = self.placement(1);
-        let window_words = placement.first_word().saturating_add(placement.part_words());
-        let slot_words = access::object_words(N).next_multiple_of(LINE_WORDS);
-        Sizes { window_words, slots: operations, slot_words, depth: operations }
-    }
-
-    /// Returns the places of the owners' parts: the counter on a line, and the words behind it.
-    fn placement(&self, owners: u32) -> Placement {
-        let first_word = next_line(self.first_word);
-        let part = self.words.saturating_add(LINE_WORDS);
-        Placement::new(owners.into(), part, first_word, Distribution::Cyclic, owners)
+        sizes::<Heap<N>>(self, 1, operations)
     }
 }
 
@@ -95,9 +85,7 @@ impl Config {
 /// assert_eq!(bytes, 3 + 7);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub struct Objects<T, S, const N: usize>(Structure<T, S, Each<Heap<N>>>);
-
-probeline_pipeline::front!([const N: usize] Objects<N>, Each<Heap<N>>);
+pub type Objects<T, S, const N: usize> = Container<T, S, Heap<N>>;
 
 impl<T, S, const N: usize> Objects<T, S, N>
 where
@@ -132,7 +120,7 @@ where
             return Err(BatchError::Failed { place, error: access::too_long::<N>(bytes) });
         }
         let put = |place: usize| Some((host, Action::put(objects.get(place)?).ok()?));
-        run_posted(&mut self.0, put, |place, outcome| {
+        run_posted(self, put, |place, outcome| {
             if let Some(to) = pointers.get_mut(place) {
                 *to = outcome.pointer();
             }
@@ -162,7 +150,7 @@ where
             let pointer = *pointers.get(place)?;
             Some((pointer.segment().start.owner, Action::Get(pointer)))
         };
-        run_posted(&mut self.0, get, |place, outcome| store(place, outcome.bytes()))
+        run_posted(self, get, |place, outcome| store(place, outcome.bytes()))
     }
 
     /// Puts a value as [`put`](Self::put) does, as postcard encodes it.
@@ -202,8 +190,6 @@ where
     /// Returns the words in use in this owner's part, those that had no room included.
     #[must_use]
     pub fn local_words(&self) -> u64 {
-        let first = usize::try_from(self.context().placement.first_word()).ok();
-        let counter = first.and_then(|first| self.transport().window().get(first));
-        counter.map_or(0, |word| word.load(Acquire))
+        self.own_words().first().map_or(0, |word| word.load(Acquire))
     }
 }

@@ -12,12 +12,11 @@
 //! - Two structures on the same words are not told apart.
 
 use probeline_pipeline::{
-    BatchError, CollectiveError, Error, Finished, OperationOf, OutcomeOf, Structure, Tag,
+    BatchError, CollectiveError, Error, Finished, OperationOf, OutcomeOf, Tag,
 };
 use probeline_transport::{Exchange, Transport};
 
-use crate::batch;
-use crate::element::{Each, Element};
+use crate::element::{Container, Each, Element};
 
 /// A container that has an action which only finds.
 pub trait Find: Element {
@@ -26,7 +25,7 @@ pub trait Find: Element {
 }
 
 /// A container in a find phase: no owner can change it as long as any owner has a finder.
-pub struct Finder<'p, T, S, E: Element>(&'p mut Structure<T, S, Each<E>>);
+pub struct Finder<'p, T, S, E: Element>(&'p mut Container<T, S, E>);
 
 impl<T, S, E> Finder<'_, T, S, E>
 where
@@ -55,23 +54,23 @@ where
         keys: &[E::Key],
         store: impl FnMut(usize, OutcomeOf<Each<E>>),
     ) -> Result<(), BatchError> {
-        batch::run(self.0, keys, |_| Some(E::FIND), store)
+        self.0.run_all(keys, |_| Some(E::FIND), store)
     }
 
     /// Starts to find a key; [`poll_into`](Self::poll_into) reports the outcome under `tag`.
     ///
     /// # Errors
-    /// As for [`Structure::submit`].
+    /// As for [`Structure::submit`](probeline_pipeline::Structure::submit).
     #[inline]
     pub fn submit(&mut self, tag: Tag, key: &E::Key) -> Result<(), Error> {
         self.0.submit(tag, key, E::FIND)
     }
 
     /// Advances all operations and moves the results of submitted ones into `out`: see
-    /// [`Structure::poll_into`].
+    /// [`Structure::poll_into`](probeline_pipeline::Structure::poll_into).
     ///
     /// # Errors
-    /// As for [`Structure::poll_into`].
+    /// As for [`Structure::poll_into`](probeline_pipeline::Structure::poll_into).
     pub fn poll_into<'o>(
         &mut self,
         out: &'o mut [Finished<OutcomeOf<Each<E>>>],
@@ -79,81 +78,59 @@ where
         self.0.poll_into(out)
     }
 
-    /// Returns the structure, for reading.
+    /// Returns the container, for reading.
     #[must_use]
-    pub fn structure(&self) -> &Structure<T, S, Each<E>> {
+    pub fn container(&self) -> &Container<T, S, E> {
         self.0
     }
 }
 
-/// Runs a find phase: see the containers' `find_phase`.
-pub(crate) fn run<T, S, E, R>(
-    structure: &mut Structure<T, S, Each<E>>,
-    exchange: &mut (impl Exchange + ?Sized),
-    find: impl FnOnce(&mut Finder<'_, T, S, E>) -> R,
-) -> Result<R, CollectiveError>
+impl<T, S, E> Container<T, S, E>
 where
     T: Transport,
     S: AsMut<[OperationOf<Each<E>>]>,
     E: Find,
 {
-    let (engine, members) = (structure.transport().geometry().owners, exchange.owners());
-    if engine != members {
-        return Err(CollectiveError::Owners { exchange: members, engine });
+    /// Runs a find phase: `find` gets a [`Finder`], and no owner can change the container before `find` has
+    /// returned on all owners. Collective: it waits for all owners before and after.
+    ///
+    /// # Errors
+    /// [`CollectiveError`]: an owner failed, or makes another call. The result of `find` is lost then, and the
+    /// container refuses all further operations of this owner with [`Error::PhaseFailed`].
+    pub fn find_phase<R>(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+        find: impl FnOnce(&mut Finder<'_, T, S, E>) -> R,
+    ) -> Result<R, CollectiveError> {
+        let (engine, members) = (self.transport().geometry().owners, exchange.owners());
+        if engine != members {
+            return Err(CollectiveError::Owners { exchange: members, engine });
+        }
+        let mut phase = Phase { container: self, has_ended: false };
+        let mut begin = phase.container.collective(exchange, "find_phase")?;
+        // No operation is in flight any more.
+        let has_failed = u64::from(phase.container.context().has_failed);
+        let failed = begin.sum::<CollectiveError>(Ok(has_failed))?;
+        phase.container.pipeline().shared_mut().is_still = failed == 0;
+        let result = find(&mut Finder(&mut *phase.container));
+        phase.container.collective(exchange, "end of find_phase")?;
+        phase.has_ended = true;
+        Ok(result)
     }
-    let mut phase = Phase { structure, has_ended: false };
-    let mut begin = phase.structure.collective(exchange, "find_phase")?;
-    // No operation is in flight any more.
-    let has_failed = u64::from(phase.structure.context().has_failed);
-    let failed = begin.sum::<CollectiveError>(Ok(has_failed))?;
-    phase.structure.pipeline().shared_mut().is_still = failed == 0;
-    let result = find(&mut Finder(&mut *phase.structure));
-    phase.structure.collective(exchange, "end of find_phase")?;
-    phase.has_ended = true;
-    Ok(result)
 }
 
-/// A find phase of this owner. If it does not end on all owners, the structure is closed when it is dropped.
+/// A find phase of this owner. If it does not end on all owners, the container is closed when it is dropped.
 struct Phase<'p, T, S, E: Element> {
-    structure: &'p mut Structure<T, S, Each<E>>,
+    container: &'p mut Container<T, S, E>,
     has_ended: bool,
 }
 
 impl<T, S, E: Element> Drop for Phase<'_, T, S, E> {
     fn drop(&mut self) {
-        let context = self.structure.pipeline().shared_mut();
+        let context = self.container.pipeline().shared_mut();
         context.is_still = false;
         context.is_closed |= !self.has_ended;
-        // The CPU runs operations without looking whether the structure is closed.
+        // The CPU runs operations without looking whether the container is closed.
         context.is_direct &= self.has_ended;
     }
 }
-
-/// Declares the method that runs a find phase of a container; parameters as those of `probeline_pipeline::front`.
-macro_rules! find_phase {
-    ([$($bound:tt)*] $name:ident<$($type:ident),*>, $element:ty) => {
-        impl<T, S, $($bound)*> $name<T, S, $($type),*>
-        where
-            T: probeline_transport::Transport,
-            S: AsMut<[probeline_pipeline::OperationOf<crate::Each<$element>>]>,
-        {
-            /// Runs a find phase: `find` gets a [`Finder`](crate::Finder), and no owner can change the
-            /// container before `find` has returned on all owners. Collective: it waits for all owners
-            /// before and after.
-            ///
-            /// # Errors
-            /// [`CollectiveError`](crate::CollectiveError): an owner failed, or makes another call. The result
-            /// of `find` is lost then, and the container refuses all further operations of this owner with
-            /// [`OperationError::PhaseFailed`](crate::OperationError::PhaseFailed).
-            pub fn find_phase<R>(
-                &mut self,
-                exchange: &mut (impl probeline_transport::Exchange + ?Sized),
-                find: impl FnOnce(&mut crate::Finder<'_, T, S, $element>) -> R,
-            ) -> Result<R, crate::CollectiveError> {
-                crate::phase::run(&mut self.0, exchange, find)
-            }
-        }
-    };
-}
-
-pub(crate) use find_phase;

@@ -14,10 +14,10 @@ use probeline_pipeline::{Completed, Error, Machine, Next, Port, Run, Step};
 use probeline_transport::line::Compare;
 use probeline_transport::{Local, RemoteWord, Segment, Transport};
 
-use crate::element::Context;
+use crate::element::{Context, Direct};
+#[cfg(test)]
+use crate::model::{self, Mutant};
 
-/// Groups in which a key may be.
-pub(crate) const MAX_GROUPS: u64 = 64;
 /// Compare-and-swaps of one operation on one word.
 pub(crate) const MAX_ATTEMPTS: u32 = 64;
 /// Compare-and-swaps of one operation of a CPU on one word: another CPU's that wins is as short.
@@ -34,14 +34,14 @@ pub trait Buckets<Q>: Copy + Debug + Hash {
     /// The outcome of an operation.
     type Outcome: Copy;
 
+    /// Groups in which a key may be.
+    const GROUPS: u64 = 64;
+
     /// Returns the words of a bucket.
     fn bucket_words(&self) -> u32;
 
     /// Returns the words of a group.
     fn group_words(&self) -> u32;
-
-    /// Returns the home group of a query.
-    fn home(query: &Q) -> u64;
 
     /// Decides what an operation does with a bucket in the group at a distance from the home, from its words;
     /// `is_confirmed` says that no READ can have torn them.
@@ -64,6 +64,44 @@ pub trait Buckets<Q>: Copy + Debug + Hash {
 
     /// Returns the outcome if all buckets are of other keys.
     fn end(query: &Q) -> Self::Outcome;
+
+    /// Runs an operation on a bucket by the CPU. Returns `None` if the bucket is of another key.
+    ///
+    /// # Errors
+    /// [`Error::Contended`]: the first word changed before each of 65,536 compare-and-swaps.
+    #[inline(always)]
+    fn run(
+        &self,
+        query: &Q,
+        distance: u64,
+        bucket: &[AtomicU64],
+    ) -> Result<Option<Self::Outcome>, Error> {
+        let words = bucket.iter().map(|word| word.load(Acquire));
+        let (mut swaps, mut end) = (0, None);
+        // Each iteration but the first one lost to another client, or waits for one.
+        for _ in 0..MAX_LOADS {
+            match self.decide(query, distance, words.clone(), true) {
+                Decision::Pass => return Ok(None),
+                Decision::Done(outcome) => return Ok(Some(outcome)),
+                Decision::Swap { expected, new, outcome } => {
+                    if swap(bucket, self, query, expected, new) {
+                        return Ok(Some(outcome));
+                    }
+                    swaps += 1;
+                    if swaps == MAX_SWAPS {
+                        return Err(Error::Contended { attempts: MAX_SWAPS });
+                    }
+                }
+                Decision::Wait(outcome) => {
+                    end = Some(outcome);
+                    spin_loop();
+                }
+                // Loads do not tear.
+                Decision::Confirm => return Err(Error::Window),
+            }
+        }
+        Ok(end)
+    }
 }
 
 /// Step of an operation on a bucket.
@@ -88,29 +126,6 @@ pub enum Decision<O> {
     Wait(O),
 }
 
-/// Defects that the model checks must find.
-#[cfg(test)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mutant {
-    None,
-    /// An operation ignores the word that its compare-and-swap returned.
-    IgnoresLostSwaps,
-    /// It passes a bucket whose first word was another one.
-    PassesLostSwaps,
-    /// It treats the words of a READ as confirmed.
-    TrustsTornWords,
-    /// An insert passes a bucket that is being claimed.
-    PassesTornClaims,
-    /// A claim without a value counts as one of zeros.
-    TrustsClaims,
-}
-
-#[cfg(test)]
-std::thread_local! {
-    pub(crate) static MUTANT: core::cell::Cell<Mutant> =
-        const { core::cell::Cell::new(Mutant::None) };
-}
-
 /// The one-sided operation that is due, or in flight.
 #[derive(Clone, Copy, Debug, Hash)]
 enum Post<O> {
@@ -131,6 +146,8 @@ enum Post<O> {
 pub struct Probe<Q, O> {
     /// `None` in idle storage.
     query: Option<Q>,
+    /// The home group of its key.
+    home: u64,
     /// Groups passed.
     distance: u64,
     /// Buckets of the group passed.
@@ -141,28 +158,32 @@ pub struct Probe<Q, O> {
 }
 
 impl<Q: Copy, O: Copy> Probe<Q, O> {
-    /// Creates the operation of a query.
+    /// Creates the operation of a query on a key with this home group.
     #[inline(always)]
-    pub(crate) fn new(query: Q) -> Self {
-        Self { query: Some(query), ..Self::IDLE }
+    pub(crate) fn new(home: u64, query: Q) -> Self {
+        Self { query: Some(query), home, ..Self::IDLE }
     }
 
-    fn group<B: Buckets<Q>>(&self, query: &Q, context: &Context<B>) -> Result<Segment, Error> {
-        let group = group(B::home(query), self.distance, context.placement.len());
-        context.placement.element(group)
+    /// Lets the operation begin with a compare-and-swap from 0 to `new`, a guess, instead of a READ.
+    #[inline(always)]
+    pub(crate) fn guess(self, new: u64, outcome: O) -> Self {
+        Self { post: Post::Swap { expected: 0, new, outcome }, ..self }
+    }
+
+    fn group<D>(&self, context: &Context<D>) -> Result<Segment, Error> {
+        context.placement.element(group(self.home, self.distance, context.placement.len()))
     }
 
     /// Returns the words of the bucket from `first` on, in the window and in the slot.
     fn bucket<B: Buckets<Q>>(
         &self,
-        query: &Q,
         first: u32,
         context: &Context<B>,
         port: &Port<'_, impl Transport>,
     ) -> Result<(Segment, Local), Error> {
         let words = context.detail.bucket_words();
         let (start, words) = (self.passed * words + first, words - first);
-        let RemoteWord { owner, index } = self.group(query, context)?.start;
+        let RemoteWord { owner, index } = self.group(context)?.start;
         let at = RemoteWord { owner, index: index + u64::from(start) };
         Ok((Segment { start: at, words }, Local { slot: port.slot(0), start, words }))
     }
@@ -179,13 +200,12 @@ impl<Q: Copy, O: Copy> Probe<Q, O> {
         let table = &context.detail;
         let is_whole = port.caps().word_reads_whole || context.is_still;
         #[cfg(test)]
-        let is_whole = is_whole || MUTANT.get() == Mutant::TrustsTornWords;
+        let is_whole = is_whole || model::has(Mutant::TrustsTornWords);
         // Each iteration passes a bucket.
         while self.passed < table.group_words() / table.bucket_words().max(1) {
-            let (_, slot) = self.bucket(query, 0, context, port)?;
-            let read = port.landed(slot)?.iter().copied();
-            let first = truth.or(read.clone().next());
-            let words = first.into_iter().chain(read.skip(1));
+            let (_, slot) = self.bucket(truth.is_some().into(), context, port)?;
+            let read = if slot.words > 0 { port.landed(slot)? } else { &[] };
+            let words = truth.into_iter().chain(read.iter().copied());
             let is_confirmed = truth.take().is_some() || is_whole;
             self.post = match table.decide(query, self.distance, words, is_confirmed) {
                 Decision::Pass => {
@@ -208,7 +228,7 @@ impl<Q: Copy, O: Copy> Probe<Q, O> {
         }
         (self.passed, self.post) = (0, Post::Group);
         self.distance += 1;
-        let is_last = self.distance == MAX_GROUPS.min(context.placement.len());
+        let is_last = self.distance == B::GROUPS.min(context.placement.len());
         Ok(if is_last { Step::Done(B::end(query)) } else { Step::Wait })
     }
 }
@@ -222,7 +242,8 @@ fn group(home: u64, distance: u64, groups: u64) -> u64 {
 
 impl<Q: Copy, O: Copy> Machine for Probe<Q, O> {
     type Outcome = O;
-    const IDLE: Self = Self { query: None, distance: 0, passed: 0, post: Post::Group, attempts: 0 };
+    const IDLE: Self =
+        Self { query: None, home: 0, distance: 0, passed: 0, post: Post::Group, attempts: 0 };
     const SLOTS: u32 = 1;
 }
 
@@ -236,11 +257,11 @@ where
         port: &mut Port<'_, impl Transport>,
     ) -> Next<O> {
         let Some(query) = &self.query else { return Err(Error::Idle.into()) };
-        let (at, slot) = self.bucket(query, 0, context, port)?;
+        let (at, slot) = self.bucket(0, context, port)?;
         match self.post {
             Post::Group => {
                 let words = context.detail.group_words();
-                port.read(0, self.group(query, context)?, Local { start: 0, words, ..slot })?;
+                port.read(0, self.group(context)?, Local { start: 0, words, ..slot })?;
             }
             Post::Bucket => port.read(0, at, slot)?,
             Post::Swap { expected, new, .. } => {
@@ -249,7 +270,7 @@ where
             Post::Rest(_) => {
                 port.reserve(1)?;
                 context.detail.fill(query, port.staged(slot)?);
-                let (at, slot) = self.bucket(query, 1, context, port)?;
+                let (at, slot) = self.bucket(1, context, port)?;
                 port.write(0, slot, at)?;
             }
             Post::Confirm => port.fetch_add(0, at.start, 0)?,
@@ -270,14 +291,14 @@ where
     ) -> Next<O> {
         let Some(query) = self.query else { return Err(Error::Idle.into()) };
         #[cfg(test)]
-        let word = match (MUTANT.get(), self.post) {
-            (Mutant::IgnoresLostSwaps, Post::Swap { expected, .. }) => expected,
+        let word = match self.post {
+            Post::Swap { expected, .. } if model::has(Mutant::IgnoresLostSwaps) => expected,
             _ => word,
         };
         let step = match self.post {
             #[cfg(test)]
             Post::Swap { expected, .. }
-                if word != expected && MUTANT.get() == Mutant::PassesLostSwaps =>
+                if word != expected && model::has(Mutant::PassesLostSwaps) =>
             {
                 self.passed += 1;
                 self.decide(&query, None, context, port)?
@@ -302,41 +323,6 @@ where
     }
 }
 
-/// Runs an operation on a bucket by the CPU. Returns `None` if the bucket is of another key.
-#[inline(always)]
-fn run_bucket<B: Buckets<Q>, Q>(
-    bucket: &[AtomicU64],
-    table: &B,
-    query: &Q,
-    distance: u64,
-) -> Result<Option<B::Outcome>, Error> {
-    let words = bucket.iter().map(|word| word.load(Acquire));
-    let (mut swaps, mut end) = (0, None);
-    // Each iteration but the first one lost to another client, or waits for one.
-    for _ in 0..MAX_LOADS {
-        match table.decide(query, distance, words.clone(), true) {
-            Decision::Pass => return Ok(None),
-            Decision::Done(outcome) => return Ok(Some(outcome)),
-            Decision::Swap { expected, new, outcome } => {
-                if swap(bucket, table, query, expected, new) {
-                    return Ok(Some(outcome));
-                }
-                swaps += 1;
-                if swaps == MAX_SWAPS {
-                    return Err(Error::Contended { attempts: MAX_SWAPS });
-                }
-            }
-            Decision::Wait(outcome) => {
-                end = Some(outcome);
-                spin_loop();
-            }
-            // Loads do not tear.
-            Decision::Confirm => return Err(Error::Window),
-        }
-    }
-    Ok(end)
-}
-
 /// Replaces the first word of a bucket, and writes the others of one that it claims. Returns false if the first
 /// word is another one.
 #[inline(always)]
@@ -357,30 +343,32 @@ fn swap<B: Buckets<Q>, Q>(
     is_swapped
 }
 
-/// Runs an operation by the CPU, on the words of its home group. `elements` returns the words of other groups.
-///
-/// # Errors
-/// [`Error::Contended`], or [`Error::Window`].
-#[inline(always)]
-pub(crate) fn run<'t, C: Compare, B: Buckets<Q>, Q>(
-    home: &'t [AtomicU64],
-    elements: impl Fn(u64) -> Option<&'t [AtomicU64]>,
-    query: &Q,
-    context: &Context<B>,
-) -> Result<B::Outcome, Error> {
-    let (table, groups, mut words) = (&context.detail, context.placement.len(), home);
-    for distance in 0..MAX_GROUPS.min(groups) {
-        if distance > 0 {
-            words = elements(group(B::home(query), distance, groups)).ok_or(Error::Window)?;
-        }
-        let len = (table.bucket_words() as usize).max(1);
-        let mut next = table.first::<C>(query, distance, words) * len;
-        while let Some(bucket) = words.get(next..next + len) {
-            next += len;
-            if let Some(outcome) = run_bucket(bucket, table, query, distance)? {
-                return Ok(outcome);
+impl<B, Q: Copy, O: Copy> Direct<B> for Probe<Q, O>
+where
+    B: Buckets<Q, Outcome = O>,
+{
+    #[inline(always)]
+    fn run<'t, C: Compare>(
+        &self,
+        mut words: &'t [AtomicU64],
+        elements: impl Fn(u64) -> Option<&'t [AtomicU64]>,
+        context: &Context<B>,
+    ) -> Result<O, Error> {
+        let Some(query) = &self.query else { return Err(Error::Idle) };
+        let (table, groups) = (&context.detail, context.placement.len());
+        for distance in 0..B::GROUPS.min(groups) {
+            if distance > 0 {
+                words = elements(group(self.home, distance, groups)).ok_or(Error::Window)?;
+            }
+            let len = (table.bucket_words() as usize).max(1);
+            let mut next = table.first::<C>(query, distance, words) * len;
+            while let Some(bucket) = words.get(next..next + len) {
+                next += len;
+                if let Some(outcome) = table.run(query, distance, bucket)? {
+                    return Ok(outcome);
+                }
             }
         }
+        Ok(B::end(query))
     }
-    Ok(B::end(query))
 }

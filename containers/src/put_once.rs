@@ -28,15 +28,13 @@ mod model;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_pipeline::{Distribution, Error, Placement, Plain, Structure, next_line, words};
+use probeline_pipeline::{Error, Plain};
 use probeline_transport::{Sizes, Transport};
 
 use self::bucket::Shape;
 use self::entries::Query;
 pub use self::entries::{Action, Entries, Outcome};
-use crate::batch::run_all;
-use crate::element::Each;
-use crate::phase::find_phase;
+use crate::element::{Container, sizes};
 use crate::probe::Probe;
 
 /// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
@@ -72,20 +70,11 @@ impl Config {
     /// many operations in flight.
     #[must_use]
     pub fn sizes<K: Plain, V: Plain>(&self, owners: u32, operations: u32) -> Sizes {
-        let placement = self.placement::<K, V>(owners);
-        let window_words = placement.first_word().saturating_add(placement.part_words());
-        Sizes { window_words, slots: operations, slot_words: placement.words(), depth: operations }
+        sizes::<Entries<K, V>>(self, owners, operations)
     }
 
     fn shape<K: Plain, V: Plain>(&self) -> Shape {
         Shape::new(K::SIZE.unwrap_or(self.key_bytes), V::SIZE.unwrap_or(self.value_bytes))
-    }
-
-    fn placement<K: Plain, V: Plain>(&self, owners: u32) -> Placement {
-        let shape = self.shape::<K, V>();
-        let groups = self.buckets.div_ceil(shape.buckets().into());
-        let first_word = next_line(self.first_word);
-        Placement::new(groups, shape.group_words, first_word, Distribution::Block, owners)
     }
 }
 
@@ -111,11 +100,7 @@ impl Config {
 /// assert_eq!(found, Outcome::Found(30));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub struct PutOnce<T, S, K: Plain, V: Plain>(Structure<T, S, Each<Entries<K, V>>>);
-
-probeline_pipeline::front!([K: Plain, V: Plain] PutOnce<K, V>, Each<Entries<K, V>>);
-find_phase!([K: Plain, V: Plain] PutOnce<K, V>, Entries<K, V>);
-run_all!([K: Plain, V: Plain] PutOnce<K, V>, Entries<K, V>);
+pub type PutOnce<T, S, K, V> = Container<T, S, Entries<K, V>>;
 
 impl<T, S, K, V> PutOnce<T, S, K, V>
 where
@@ -150,10 +135,9 @@ where
 
     /// Returns the keys in this owner's part with their values; those that are being inserted are missing.
     pub fn local(&self) -> impl Iterator<Item = (K, V)> + '_ {
-        let (placement, shape) = (self.context().placement, self.context().detail);
-        let part = words(self.transport().window(), placement.first_word(), placement.part_words());
+        let shape = self.context().detail;
         let decode =
             move |bucket: &[AtomicU64]| shape.decode(bucket.iter().map(|word| word.load(Acquire)));
-        shape.split(part.unwrap_or_default()).filter_map(decode)
+        shape.split(self.own_words()).filter_map(decode)
     }
 }

@@ -26,13 +26,14 @@ mod access;
 mod model;
 mod ring;
 
-use probeline_pipeline::{BatchError, Error, Plain, Structure};
-use probeline_transport::{LINE_WORDS, Owner, Sizes, Transport, WORD_BYTES};
+use probeline_pipeline::{BatchError, Error, Plain};
+use probeline_transport::{Owner, Sizes, Transport, WORD_BYTES};
 
 use self::access::Access;
 pub use self::access::{Action, Outcome};
 pub use self::ring::Ring;
 use crate::batch::run_posted;
+use crate::element::{Container, sizes};
 
 /// The most values that a pop reads together.
 const MAX_BLOCK: usize = 64;
@@ -67,9 +68,7 @@ impl Config {
     /// operations in flight.
     #[must_use]
     pub fn sizes<V: Plain>(&self, owners: u32, operations: u32) -> Sizes {
-        let window_words = self.end_word::<V>(owners);
-        let slot_words = self.slot_words::<V>().next_multiple_of(LINE_WORDS);
-        Sizes { window_words, slots: operations, slot_words, depth: operations }
+        sizes::<Ring<V>>(self, owners, operations)
     }
 
     /// Returns the slots of a ring.
@@ -86,17 +85,6 @@ impl Config {
     pub(crate) fn slot_words<V: Plain>(&self) -> u32 {
         let words = self.bytes::<V>().div_ceil(WORD_BYTES) + 1;
         u32::try_from(words).unwrap_or(u32::MAX)
-    }
-
-    /// Returns the word of the tail. The head is on the next line, and the slots follow it.
-    pub(crate) fn tail_word(&self) -> u64 {
-        probeline_pipeline::next_line(self.first_word)
-    }
-
-    /// Returns the word behind the ring.
-    pub(crate) fn end_word<V: Plain>(&self, owners: u32) -> u64 {
-        let slots = self.slots(owners).saturating_mul(self.slot_words::<V>().into());
-        slots.saturating_add(self.tail_word().saturating_add(2 * u64::from(LINE_WORDS)))
     }
 }
 
@@ -121,9 +109,7 @@ impl Config {
 /// assert_eq!(queue.pop(host)?, None);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub struct Queue<T, S, V: Plain>(Structure<T, S, Ring<V>>);
-
-probeline_pipeline::front!([V: Plain] Queue<V>, Ring<V>);
+pub type Queue<T, S, V> = Container<T, S, Ring<V>>;
 
 impl<T, S, V> Queue<T, S, V>
 where
@@ -187,7 +173,7 @@ where
             let store = |place: usize| {
                 Some((host, Action::Store(first + place as u64, *block.get(place)?)))
             };
-            run_posted(&mut self.0, store, |_, _| ())?;
+            run_posted(self, store, |_, _| ())?;
             pushed += count;
         }
         Ok(pushed)
@@ -222,7 +208,7 @@ where
             let load = |place: usize| {
                 (place < count).then_some((host, Action::Load(first + place as u64)))
             };
-            run_posted(&mut self.0, load, |place, outcome| {
+            run_posted(self, load, |place, outcome| {
                 if let (Outcome::Popped(value), Some(to), Some(found)) =
                     (outcome, room.get_mut(place), found.get_mut(place))
                 {

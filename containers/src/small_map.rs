@@ -3,14 +3,12 @@
 //! A map has the words of [`counters`](crate::counters), with a value instead of a count, and their rule. A
 //! word changes by a compare-and-swap only, so each operation takes effect at one moment, beside any others.
 
-use probeline_pipeline::{Error, Structure};
+use probeline_pipeline::Error;
 use probeline_transport::Transport;
 
-use crate::batch::run_all;
 use crate::counters::Counts;
 pub use crate::counters::{Action, Config, Key, Operation, Outcome};
-use crate::element::Each;
-use crate::phase::find_phase;
+use crate::element::Container;
 use crate::probe::MAX_ATTEMPTS;
 
 /// The result of a submitted operation.
@@ -33,17 +31,13 @@ pub type Finished = probeline_pipeline::Finished<Outcome>;
 /// assert_eq!(found, Outcome::Was(10));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub struct SmallMapOf<T, S, K: Key>(Structure<T, S, Each<Counts<K, true>>>);
+pub type SmallMapOf<T, S, K> = Container<T, S, Counts<K, true>>;
 
 /// A map of keys of up to 62 bits.
 pub type SmallMap<T, S> = SmallMapOf<T, S, u64>;
 
 /// A map of keys of 64 to 126 bits, in two words with its value.
 pub type WideSmallMap<T, S> = SmallMapOf<T, S, u128>;
-
-probeline_pipeline::front!([K: Key] SmallMapOf<K>, Each<Counts<K, true>>);
-find_phase!([K: Key] SmallMapOf<K>, Counts<K, true>);
-run_all!([K: Key] SmallMapOf<K>, Counts<K, true>);
 
 impl<T: Transport, S: AsMut<[Operation]>, K: Key> SmallMapOf<T, S, K> {
     /// Returns the value of a key. One roundtrip: a READ of the line. Where words may tear, outside a
@@ -108,6 +102,6 @@ impl<T: Transport, S: AsMut<[Operation]>, K: Key> SmallMapOf<T, S, K> {
 
     /// Returns the keys in this owner's part with their values, as they are at the moment of each load.
     pub fn local(&self) -> impl Iterator<Item = (K, u64)> + '_ {
-        crate::counters::local(&self.0)
+        crate::counters::local(self)
     }
 }

@@ -255,7 +255,7 @@ fn one_of_two_inserts_wins() {
                 let mut out = [Finished::default(); 4];
                 for (nth, key) in (0..).zip(&keys) {
                     finder.submit(Tag(nth), key).unwrap();
-                    while finder.structure().in_flight() > 0 {
+                    while finder.container().in_flight() > 0 {
                         let ended = finder.poll_into(&mut out).unwrap();
                         found +=
                             ended.iter().filter(|it| it.result.unwrap().found().is_some()).count();
@@ -307,9 +307,9 @@ fn find_phase_halves_find_time() {
         assert!(keys.iter().all(|key| map.get(*key).is_ok()));
         let live = map.transport().now_ns() - begun;
         let phase = map.find_phase(&mut job, |finder| {
-            let begun = finder.structure().transport().now_ns();
+            let begun = finder.container().transport().now_ns();
             assert!(keys.iter().all(|key| finder.find(key).is_ok()));
-            finder.structure().transport().now_ns() - begun
+            finder.container().transport().now_ns() - begun
         });
         [live, phase.unwrap()]
     });
@@ -325,9 +325,9 @@ fn find_phase_halves_find_time() {
         assert!(keys.iter().all(|key| map.find(key).is_ok()));
         let live = map.transport().now_ns() - begun;
         let phase = map.find_phase(&mut job, |finder| {
-            let begun = finder.structure().transport().now_ns();
+            let begun = finder.container().transport().now_ns();
             assert!(keys.iter().all(|key| finder.find(key).is_ok()));
-            finder.structure().transport().now_ns() - begun
+            finder.container().transport().now_ns() - begun
         });
         [live, phase.unwrap()]
     });

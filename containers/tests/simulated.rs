@@ -186,7 +186,8 @@ fn pops_once_in_order() {
             _ => (host, queue::Action::Push(value(number))),
         };
         let sizes = config.sizes::<[u64; 2]>(OWNERS, 4);
-        let (history, mut clients) = run::<Ring<[u64; 2]>>(seed, sizes, config, errors_ppm, draw);
+        let (history, mut clients) =
+            run::<Each<Ring<[u64; 2]>>>(seed, sizes, config, errors_ppm, draw);
         let (mut lives, mut pops) = (BTreeMap::new(), BTreeMap::new());
         let (mut empty, mut full) = (Vec::new(), Vec::new());
         let (mut failed, mut unknown) = (0, BTreeSet::new());

@@ -159,8 +159,8 @@ impl Config {
         if !self.page_words.is_power_of_two() || self.page_words < LINE_WORDS {
             return Err(ConfigError::Invalid("the words of a page are a power of two from 8 on"));
         }
-        let (geometry, caps) = (transport.geometry(), transport.caps());
-        let layout = self.layout::<T>(geometry.owners);
+        let owners = transport.geometry().owners;
+        let layout = self.layout::<T>(owners);
         let ranges = [
             ("the number of elements", self.elements, usize::MAX as u64 / size_of::<T>() as u64),
             ("the number of pages", layout.page_count.into(), u64::from(u32::MAX) - 1),
@@ -173,13 +173,12 @@ impl Config {
         for (what, found, max) in ranges {
             ConfigError::check_range(what, found, 1, max)?;
         }
-        let most = geometry.slot_words.min(caps.words_per_op);
-        layout.homes.check(geometry.window_words, layout.slot_words(), most)?;
-        layout.locks.check(geometry.window_words, layout.slot_words(), most)?;
+        layout.homes.check(transport, layout.slot_words())?;
+        layout.locks.check(transport, layout.slot_words())?;
         if self.directory {
             let ranks = "the number of ranks of a region with a directory";
-            ConfigError::check_range(ranks, geometry.owners.into(), 1, MAX_RANKS.into())?;
-            layout.entries.check(geometry.window_words, layout.slot_words(), most)?;
+            ConfigError::check_range(ranks, owners.into(), 1, MAX_RANKS.into())?;
+            layout.entries.check(transport, layout.slot_words())?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use probeline_transport::{Fault, OpError, PostError};
+use probeline_transport::{Fault, OpError, PostError, Transport};
 use thiserror::Error as ThisError;
 
 /// The reason why an operation was refused or completed without an outcome. Unless it was refused,
@@ -273,6 +273,24 @@ impl ConfigError {
     /// [`ConfigError::Multiple`].
     pub fn check_multiple(what: &'static str, found: u64, of: u64) -> Result<(), Self> {
         if found.is_multiple_of(of) { Ok(()) } else { Err(Self::Multiple { what, found, of }) }
+    }
+
+    /// Checks that windows have this many words, and slots and one-sided operations `slot_words`.
+    ///
+    /// # Errors
+    /// [`ConfigError::Slot`], [`ConfigError::Window`].
+    pub fn check_engine(
+        transport: &impl Transport,
+        window_words: u64,
+        slot_words: u32,
+    ) -> Result<(), Self> {
+        let geometry = transport.geometry();
+        let most = geometry.slot_words.min(transport.caps().words_per_op);
+        if slot_words > most {
+            return Err(Self::Slot { needed: slot_words.into(), found: most.into() });
+        }
+        let (needed, found) = (window_words, geometry.window_words);
+        if needed > found { Err(Self::Window { needed, found }) } else { Ok(()) }
     }
 
     /// Checks that `found` elements of `words` words fit a part of `room` words.

@@ -1,6 +1,6 @@
 //! The distribution of elements over the owners.
 
-use probeline_transport::{LINE_WORDS, Owner, RemoteWord, Segment};
+use probeline_transport::{LINE_WORDS, Owner, RemoteWord, Segment, Sizes, Transport};
 
 use crate::collective::Parameter;
 use crate::error::{ConfigError, Error};
@@ -54,21 +54,27 @@ impl Placement {
         Self { len, first_word, words, owners, distribution, divisor }
     }
 
-    /// Checks the number of elements, that windows of this number of words have room, and that slots and
-    /// operations of `most` words have room for those that an operation needs.
+    /// Checks the number of elements, that windows have room for them, and that slots and operations have room
+    /// for the words that an operation needs.
     ///
     /// # Errors
     /// [`ConfigError`]: the reason.
-    pub fn check(&self, window_words: u64, slot_words: u32, most: u32) -> Result<(), ConfigError> {
+    pub fn check(&self, transport: &impl Transport, slot_words: u32) -> Result<(), ConfigError> {
         ConfigError::check_range("the number of elements", self.len, 1, MAX_ELEMENTS)?;
-        let needed = self.part_words().saturating_add(self.first_word);
-        if needed > window_words {
-            return Err(ConfigError::Window { needed, found: window_words });
+        let end = self.part_words().saturating_add(self.first_word);
+        ConfigError::check_engine(transport, end, slot_words)
+    }
+
+    /// Returns the sizes of an engine for these elements, with slots of `slot_words` words, rounded up to lines, for
+    /// this many operations in flight.
+    #[must_use]
+    pub fn sizes(&self, slot_words: u32, operations: u32) -> Sizes {
+        Sizes {
+            window_words: self.first_word.saturating_add(self.part_words()),
+            slots: operations,
+            slot_words: slot_words.checked_next_multiple_of(LINE_WORDS).unwrap_or(u32::MAX),
+            depth: operations,
         }
-        if slot_words > most {
-            return Err(ConfigError::Slot { needed: slot_words.into(), found: most.into() });
-        }
-        Ok(())
     }
 
     /// Returns what all owners must have in common.
@@ -162,6 +168,14 @@ impl Placement {
         let offset = at.index.checked_sub(self.first_word)?;
         let (nth, rest) = Divisor::new(self.words.into()).divide(offset);
         if rest == 0 && at.owner.0 < self.owners { self.index_in(at.owner, nth) } else { None }
+    }
+
+    /// Returns the index of the first element of an owner, of a placement by blocks; of an owner that does not
+    /// exist, an index beyond the last one.
+    #[inline]
+    #[must_use]
+    pub fn first_of(&self, owner: Owner) -> u64 {
+        u64::from(owner.0).saturating_mul(self.divisor.by)
     }
 
     /// Returns the index of the element with this number in an owner's part.

@@ -5,9 +5,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use probeline_pipeline::{Completed, Error, Machine, Next, Port, Run, Step, Stop, words};
 use probeline_transport::{Local, Owner, Transport};
 
-use super::lanes::{Context, HEADER_WORDS, Header, check_of, header};
-#[cfg(test)]
-use super::model::{self, Mutant};
+use super::lanes::{Context, HEADER_WORDS, Header, header};
+use crate::hash;
 
 /// Words that are copied from the window to a slot at once.
 const COPIED_AT_ONCE: usize = 64;
@@ -146,11 +145,7 @@ impl Carry {
         if let [check, filled, messages @ ..] = port.staged(local)? {
             *filled = Header { count: lane.filled, is_last }.word(lane.sent);
             let covered = core::iter::once(*filled).chain(messages.iter().copied());
-            *check = check_of(lane.sent, covered);
-            #[cfg(test)]
-            if model::MUTANT.get() == Mutant::ReadyBeforeData {
-                *check = (lane.sent + 1) | (1 << 63);
-            }
+            *check = hash::check(lane.sent, covered);
         }
         let mut to = context.block_at(peer, context.me, lane.sent);
         to.words = count;

@@ -5,16 +5,16 @@ use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
-use probeline_pipeline::{ConfigError, Error, Kind, Open, Parameter, Plain, words};
+use probeline_pipeline::{ConfigError, Error, Kind, Open, Parameter, Plain, next_line, words};
 use probeline_transport::{
     AtomicScope, LINE_WORDS, Owner, PostError, RemoteWord, Segment, Transport, WORD_BYTES,
 };
 
 use super::carry::{Action, Carry};
-#[cfg(test)]
-use super::model::{self, Mutant};
 use super::{Config, MAX_LANES, MAX_RANKS};
 use crate::hash;
+#[cfg(test)]
+use crate::model::{self, Mutant};
 
 /// The words of a block before its messages: its check, and its [`Header`] with its number.
 pub(super) const HEADER_WORDS: u32 = 2;
@@ -22,8 +22,6 @@ pub(super) const HEADER_WORDS: u32 = 2;
 const LAST: u64 = 1 << 32;
 /// The lowest bit of those that hold the block's number, behind them.
 const NUMBER_SHIFT: u32 = 33;
-/// Set in every check, so that a block of zeros has none.
-const CHECKED: u64 = 1 << 63;
 
 /// The kind of an [`Aggregator`](super::Aggregator) of messages `V`.
 pub struct Lanes<V>(PhantomData<V>);
@@ -209,10 +207,7 @@ impl Context {
             flushes: 0,
             epoch: 0,
             turn: 0,
-            first_word: config
-                .first_word
-                .checked_next_multiple_of(LINE_WORDS.into())
-                .unwrap_or(u64::MAX),
+            first_word: next_line(config.first_word),
             lanes: [Lane::default(); MAX_LANES as usize],
         }
     }
@@ -233,7 +228,7 @@ impl Context {
     /// of the same place must have ended, because two in flight have no order.
     pub(super) fn has_credit(&self, peer: Owner) -> bool {
         #[cfg(test)]
-        if model::MUTANT.get() == Mutant::Overrun {
+        if model::has(Mutant::Overrun) {
             return true;
         }
         let Lane { sent, taken, writing, .. } = self.lane(peer);
@@ -362,12 +357,6 @@ impl Context {
     }
 }
 
-/// Returns the check of a block: of its number in the lane, and of the words behind the check.
-#[inline]
-pub(super) fn check_of(number: u64, words: impl Iterator<Item = u64>) -> u64 {
-    hash::of_words(number, words) | CHECKED
-}
-
 /// Header that a complete block has before its messages, in its second word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Header {
@@ -395,22 +384,14 @@ pub(super) fn header(
     #[allow(clippy::cast_possible_truncation, reason = "the low half")]
     let header = Header { count: second as u32, is_last: second & LAST != 0 };
     #[cfg(test)]
-    let number =
-        if model::MUTANT.get() == Mutant::AnyNumber { second >> NUMBER_SHIFT } else { number };
+    let number = if model::has(Mutant::AnyNumber) { second >> NUMBER_SHIFT } else { number };
     // Most looks end here, at the block of an earlier turn.
     if second != header.word(number) || header.count > context.block {
         return None;
     }
-    #[cfg(test)]
-    if model::MUTANT.get() == Mutant::ReadyBeforeData {
-        return (check == ((number + 1) | CHECKED)).then_some(header);
-    }
-    if check & CHECKED == 0 {
-        return None;
-    }
     let words = header.count as usize * context.message_words as usize;
     let covered = core::iter::once(second).chain(block.take(words));
-    (check == check_of(number, covered)).then_some(header)
+    (check == hash::check(number, covered)).then_some(header)
 }
 
 impl<V: Plain> Kind for Lanes<V> {
@@ -468,7 +449,7 @@ impl<V: Plain> Kind for Lanes<V> {
 
 impl<V: Plain> Open for Lanes<V> {
     fn check(config: &Config, transport: &impl Transport, _: usize) -> Result<(), ConfigError> {
-        let (geometry, caps) = (transport.geometry(), transport.caps());
+        let geometry = transport.geometry();
         let context = Context::new::<V>(config, geometry.me, geometry.owners);
         let ranges = [
             ("the number of ranks", geometry.owners.into(), MAX_RANKS.into()),
@@ -480,16 +461,7 @@ impl<V: Plain> Open for Lanes<V> {
         for (what, found, max) in ranges {
             ConfigError::check_range(what, found, 1, max)?;
         }
-        let found = geometry.slot_words.min(caps.words_per_op);
-        if context.block_words > found {
-            let needed = context.block_words.into();
-            return Err(ConfigError::Slot { needed, found: found.into() });
-        }
-        let needed = context.end_word();
-        if needed > geometry.window_words {
-            return Err(ConfigError::Window { needed, found: geometry.window_words });
-        }
-        Ok(())
+        ConfigError::check_engine(transport, context.end_word(), context.block_words)
     }
 
     fn context(config: &Config, transport: &impl Transport) -> Context {

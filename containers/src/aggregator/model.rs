@@ -7,24 +7,10 @@ use probeline_pipeline::model::{Explored, Network, Scripts, Sequential, Stopped,
 use probeline_transport::Owner;
 
 use super::carry::{Action, Outcome};
-use super::lanes::{Header, check_of};
+use super::lanes::Header;
 use super::{Config, Lanes};
-
-/// Defects that the check must find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mutant {
-    None,
-    /// The check of a block does not cover its messages.
-    ReadyBeforeData,
-    /// A sender does not wait until the last block of a place was taken.
-    Overrun,
-    /// The number of a block is not compared.
-    AnyNumber,
-}
-
-thread_local! {
-    pub(super) static MUTANT: Cell<Mutant> = const { Cell::new(Mutant::None) };
-}
+use crate::hash;
+use crate::model::{Mutant, with};
 
 /// The lane from rank 0 to rank 1, of one block of one message.
 #[derive(Clone, Default)]
@@ -52,7 +38,7 @@ impl Line {
         self.received += 1;
         Outcome::Received {
             count: 1,
-            check: check_of(
+            check: hash::check(
                 number,
                 [Header { count: 1, is_last: false }.word(number), message].into_iter(),
             ),
@@ -129,9 +115,7 @@ fn delivers_once_in_order() {
 }
 
 fn finds(mutant: Mutant) {
-    MUTANT.set(mutant);
-    let checked = check::<1, { words(1) }>(THREE, &[]);
-    MUTANT.set(Mutant::None);
+    let checked = with(mutant, || check::<1, { words(1) }>(THREE, &[]));
     assert!(matches!(checked, Err(Stopped::Violation(_))), "{mutant:?}: {checked:?}");
 }
 

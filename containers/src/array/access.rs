@@ -1,10 +1,20 @@
-//! The machine of an operation on an element.
+//! The elements of an array as a container, and the machine of an operation on one.
 
-use probeline_pipeline::{Completed, Error, Machine, Next, Plain, Port, Run, Step, fill_words};
-use probeline_transport::{Local, Owner, RemoteWord, Segment, Transport};
+use core::marker::PhantomData;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, SeqCst};
 
+use probeline_pipeline::{
+    Completed, Error, Machine, Next, Placement, Plain, Port, Run, Step, fill_words,
+};
+use probeline_transport::line::Compare;
+use probeline_transport::{
+    Local, Owner, RemoteWord, Segment, Transport, WORD_BYTES, load_bytes, store_bytes,
+};
+
+use super::Config;
 use super::word::Order;
-use crate::element::Context;
+use crate::element::{Bounded, Context, Direct, Element};
 
 /// Compare-and-swaps of one operation.
 pub(crate) const MAX_ATTEMPTS: u32 = 64;
@@ -141,5 +151,100 @@ impl<V: Plain> Run<Context<usize>> for Access<V> {
                 self.advance(context, port)
             }
         }
+    }
+}
+
+impl<V: Plain> Direct<usize> for Access<V> {
+    #[inline(always)]
+    fn run<'t, C: Compare>(
+        &self,
+        element: &'t [AtomicU64],
+        _: impl Fn(u64) -> Option<&'t [AtomicU64]>,
+        context: &Context<usize>,
+    ) -> Result<V, Error> {
+        let old = match (self.action, element) {
+            (Action::Put(value), _) => {
+                store_bytes(value.bytes(), element);
+                return Ok(value);
+            }
+            (Action::Get, [word]) => word.load(Acquire),
+            (Action::Add(addend), [word]) => word.fetch_add(addend, SeqCst),
+            (Action::CompareAndSwap { expected, new }, [word]) => {
+                word.compare_exchange(expected, new, SeqCst, SeqCst).unwrap_or_else(|found| found)
+            }
+            (Action::Min(..) | Action::Max(..), [word]) => replace(word, &self.action)?,
+            // A get of several words: atomics are of one word.
+            _ => {
+                let mut value = V::zeroed(context.detail);
+                load_bytes(element, value.bytes_mut());
+                return Ok(value);
+            }
+        };
+        Ok(V::from_words(&mut core::iter::once(old), context.detail))
+    }
+}
+
+/// Replaces a word by that of a minimum or maximum, and returns the word before.
+fn replace<V>(word: &AtomicU64, action: &Action<V>) -> Result<u64, Error> {
+    let mut found = word.load(Acquire);
+    for _ in 0..MAX_ATTEMPTS {
+        let Some(new) = action.over(found) else { return Ok(found) };
+        match word.compare_exchange(found, new, SeqCst, SeqCst) {
+            Ok(old) => return Ok(old),
+            Err(other) => found = other,
+        }
+    }
+    Err(Error::Contended { attempts: MAX_ATTEMPTS })
+}
+
+/// The elements of an [`Array`](super::Array) of `V`.
+pub struct Elements<V>(PhantomData<V>);
+
+impl<V: Plain> Element for Elements<V> {
+    type Config = Config;
+    type Key = u64;
+    type Home = ();
+    type Action = Action<V>;
+    type Machine = Access<V>;
+    type Detail = usize;
+    const NAME: &'static str = "Array";
+
+    fn placement(config: &Config, owners: u32) -> Placement {
+        let words = config.bytes::<V>().div_ceil(WORD_BYTES).max(1);
+        let words = u32::try_from(words).unwrap_or(u32::MAX);
+        Placement::new(config.len, words, config.first_word, config.distribution, owners)
+    }
+
+    fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
+        [("bytes of an element", config.bytes::<V>() as u64, 1..=V::CAPACITY as u64)].into_iter()
+    }
+
+    fn detail(config: &Config, _: &impl Transport) -> usize {
+        config.bytes::<V>()
+    }
+
+    fn allows_direct(config: &Config) -> bool {
+        config.direct
+    }
+
+    #[inline(always)]
+    fn home(index: &u64, _: &Context<usize>) -> (u64, ()) {
+        (*index, ())
+    }
+
+    #[inline(always)]
+    fn machine(
+        at: Segment,
+        _: &u64,
+        _: (u64, ()),
+        action: Action<V>,
+        _: &Context<usize>,
+    ) -> Result<Access<V>, Error> {
+        action.check(at.words)?;
+        Ok(Access::new(at, action))
+    }
+
+    fn count(_: &[AtomicU64], context: &Context<usize>) -> u64 {
+        context.placement.count(context.me)
     }
 }

@@ -4,17 +4,17 @@ use core::marker::PhantomData;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_pipeline::{Error, Placement};
+use probeline_pipeline::{ConfigError, Distribution, Error, Placement, next_line};
 use probeline_transport::line::{Compare, Work, with_widest};
-use probeline_transport::{LINE_WORDS, Segment};
+use probeline_transport::{LINE_WORDS, Segment, Transport};
 
 use super::Config;
 use super::word::{Home, Key, Layout, OCCUPIED};
 use crate::element::{Bounded, Context, Element};
-use crate::phase::Find;
-use crate::probe::{self, Buckets, Decision, Probe};
 #[cfg(test)]
-use crate::probe::{MUTANT, Mutant};
+use crate::model::{self, Mutant};
+use crate::phase::Find;
+use crate::probe::{Buckets, Decision, Probe};
 
 /// The words of [`Counters`](super::Counters), or of a [`SmallMap`](crate::SmallMap).
 pub struct Counts<K = u64, const IS_MAP: bool = false>(PhantomData<K>);
@@ -126,19 +126,6 @@ pub struct Query {
     action: Action,
 }
 
-impl Query {
-    #[inline(always)]
-    fn new<K: Key>(
-        (key, home): (&K, Home),
-        action: Action,
-        layout: &Layout<K>,
-    ) -> Result<Self, Error> {
-        layout.check(*key)?;
-        action.check(layout)?;
-        Ok(Self { home, action })
-    }
-}
-
 impl<K: Key> Buckets<Query> for Layout<K> {
     type Outcome = Outcome;
 
@@ -149,10 +136,6 @@ impl<K: Key> Buckets<Query> for Layout<K> {
 
     fn group_words(&self) -> u32 {
         LINE_WORDS
-    }
-
-    fn home(query: &Query) -> u64 {
-        query.home.line
     }
 
     #[inline(always)]
@@ -174,9 +157,9 @@ impl<K: Key> Buckets<Query> for Layout<K> {
             match words.next() {
                 Some(second) if second == home.second => {}
                 #[cfg(test)]
-                Some(0) if MUTANT.get() == Mutant::TrustsClaims => {}
+                Some(0) if model::has(Mutant::TrustsClaims) => {}
                 #[cfg(test)]
-                Some(0) if MUTANT.get() == Mutant::PassesTornClaims => return Decision::Pass,
+                Some(0) if model::has(Mutant::PassesTornClaims) => return Decision::Pass,
                 Some(0) | None => return Decision::Wait(Outcome::Unfinished),
                 Some(_) => return Decision::Pass,
             }
@@ -210,6 +193,9 @@ impl<K: Key> Buckets<Query> for Layout<K> {
     }
 }
 
+const TORN_WORDS: &str = "keys of two words need READs that show each word whole, which this transport does not \
+     promise: use a put-once map, or counters in the memory of each rank";
+
 impl<K: Key, const IS_MAP: bool> Element for Counts<K, IS_MAP> {
     type Config = Config;
     type Key = K;
@@ -217,23 +203,28 @@ impl<K: Key, const IS_MAP: bool> Element for Counts<K, IS_MAP> {
     type Action = Action;
     type Machine = Probe<Query, Outcome>;
     type Detail = Layout<K>;
-    const NEEDS_WHOLE_WORDS: bool = K::WORDS > 1;
     const NAME: &'static str = if IS_MAP { "SmallMap" } else { "Counters" };
 
     fn placement(config: &Config, owners: u32) -> Placement {
-        config.placement(owners)
+        let first_word = next_line(config.first_word);
+        Placement::new(config.lines, LINE_WORDS, first_word, Distribution::Block, owners)
     }
 
     fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
         let count = "the largest count, by the number of lines and key_bits,";
         [
             ("key_bits", config.key_bits.into(), K::MIN_BITS.into()..=K::MAX_BITS.into()),
-            (count, Self::detail(config).max_count(), 1..=u64::MAX),
+            (count, config.max_count(), 1..=u64::MAX),
         ]
         .into_iter()
     }
 
-    fn detail(config: &Config) -> Layout<K> {
+    fn check(_: &Config, transport: &impl Transport, _: usize) -> Result<(), ConfigError> {
+        let is_torn = K::WORDS > 1 && !transport.caps().word_reads_whole;
+        if is_torn { Err(ConfigError::Invalid(TORN_WORDS)) } else { Ok(()) }
+    }
+
+    fn detail(config: &Config, _: &impl Transport) -> Layout<K> {
         Layout::new(config.lines, config.key_bits)
     }
 
@@ -242,39 +233,26 @@ impl<K: Key, const IS_MAP: bool> Element for Counts<K, IS_MAP> {
     }
 
     #[inline(always)]
-    fn home(key: &K, context: &Context<Layout<K>>) -> Home {
+    fn home(key: &K, context: &Context<Layout<K>>) -> (u64, Home) {
         context.detail.home(*key)
-    }
-
-    #[inline(always)]
-    fn index(home: &Home) -> u64 {
-        home.line
     }
 
     #[inline(always)]
     fn machine(
         _: Segment,
-        key: (&K, Home),
+        key: &K,
+        (line, home): (u64, Home),
         action: Action,
         context: &Context<Layout<K>>,
     ) -> Result<Self::Machine, Error> {
-        Ok(Probe::new(Query::new(key, action, &context.detail)?))
+        context.detail.check(*key)?;
+        action.check(&context.detail)?;
+        Ok(Probe::new(line, Query { home, action }))
     }
 
     #[inline(always)]
     fn with_comparison<W: Work>(work: W) -> W::Output {
         with_widest(work)
-    }
-
-    #[inline(always)]
-    fn run<'t, C: Compare>(
-        line: &'t [AtomicU64],
-        lines: impl Fn(u64) -> Option<&'t [AtomicU64]>,
-        key: (&K, Home),
-        action: &Action,
-        context: &Context<Layout<K>>,
-    ) -> Result<Outcome, Error> {
-        probe::run::<C, _, _>(line, lines, &Query::new(key, *action, &context.detail)?, context)
     }
 
     /// Returns the number of keys.

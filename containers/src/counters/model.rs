@@ -6,7 +6,7 @@ use probeline_pipeline::model::{Network, Scripts, Sequential, Stopped, check_lin
 
 use super::{Action, Config, Counts, Key, Outcome};
 use crate::element::Each;
-use crate::probe::{MUTANT, Mutant};
+use crate::model::{Mutant, with};
 
 /// The numbers of keys.
 #[derive(Clone)]
@@ -74,21 +74,18 @@ fn operations_are_linearizable() {
 
 #[test]
 fn detects_add_to_other_key() {
-    MUTANT.set(Mutant::IgnoresLostSwaps);
-    let checked = check_linear::<Each<Counts>, OneByOne, 8>(CONFIG, Network::ONE, SCRIPTS[1]);
-    MUTANT.set(Mutant::None);
+    let checked = with(Mutant::IgnoresLostSwaps, || {
+        check_linear::<Each<Counts>, OneByOne, 8>(CONFIG, Network::ONE, SCRIPTS[1])
+    });
     assert!(matches!(checked, Err(Stopped::Violation(_))), "{checked:?}");
 }
 
 #[test]
 fn detects_count_of_torn_word() {
-    MUTANT.set(Mutant::TrustsTornWords);
     let network = Network { tears: TEARS[1], ..Network::ONE };
-    let checked = SCRIPTS.map(|scripts| {
-        check_linear::<Each<Counts>, OneByOne, 8>(CONFIG, network, scripts).is_err()
-    });
-    MUTANT.set(Mutant::None);
-    assert!(checked.contains(&true));
+    let check = |scripts| check_linear::<Each<Counts>, OneByOne, 8>(CONFIG, network, scripts);
+    let found = with(Mutant::TrustsTornWords, || SCRIPTS.map(|scripts| check(scripts).is_err()));
+    assert!(found.contains(&true));
 }
 
 const WIDE: Config = Config { key_bits: 118, ..CONFIG };
@@ -124,9 +121,7 @@ fn wide_operations_are_linearizable() {
 #[test]
 fn detects_trusted_wide_claims() {
     for mutant in [Mutant::TrustsClaims, Mutant::PassesTornClaims] {
-        MUTANT.set(mutant);
-        let checked = wide_scripts().map(|scripts| check_wide(scripts, 0).is_err());
-        MUTANT.set(Mutant::None);
-        assert!(checked.contains(&true), "{mutant:?}");
+        let check = || wide_scripts().map(|scripts| check_wide(scripts, 0).is_err());
+        assert!(with(mutant, check).contains(&true), "{mutant:?}");
     }
 }

@@ -156,10 +156,9 @@ pub struct Layout<K> {
     key: PhantomData<K>,
 }
 
-/// The home of a key, the word of its first count, and the second word of its bucket.
+/// The word of a key's first count, and the second word of its bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Home {
-    pub(super) line: u64,
     /// The occupied bit and the first part of the rest of the key.
     word: u64,
     pub(super) second: u64,
@@ -192,14 +191,15 @@ impl<K: Key> Layout<K> {
         Err(Error::Key { bits: u128::BITS - key.leading_zeros(), max: self.key_bits })
     }
 
+    /// Returns the home line of a key, and its words.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "a fraction of the lines")]
-    pub(super) fn home(&self, key: K) -> Home {
+    pub(super) fn home(&self, key: K) -> (u64, Home) {
         let shuffled = key.shuffle(self.key_bits);
         let fraction = u128::from(shuffled.top(self.key_bits));
         let line = ((fraction * u128::from(self.lines.get())) >> 64) as u64;
         let (first, second) = shuffled.rest(self.rest_bits);
-        Home { line, word: OCCUPIED | first << (DISTANCE_BITS + self.count_bits), second }
+        (line, Home { word: OCCUPIED | first << (DISTANCE_BITS + self.count_bits), second })
     }
 
     /// Returns the word with a count of 0 of a key, in the line at this distance from its home.
@@ -302,11 +302,11 @@ mod tests {
         if layout.max_count() == 0 {
             return;
         }
-        let home = layout.home(key);
-        let line = (home.line + distance) % lines;
+        let (first, home) = layout.home(key);
+        let line = (first + distance) % lines;
         let empty = layout.word(home, distance);
         let word = layout.plus(empty, count);
-        assert!(layout.matches(word, empty) && home.line < lines);
+        assert!(layout.matches(word, empty) && first < lines);
         let bucket = [word, home.second];
         let entry = layout.entry(&bucket[..K::WORDS as usize], line);
         assert_eq!(entry, Some((key, count.min(layout.max_count()))));
@@ -335,7 +335,7 @@ mod tests {
     fn check_spread<K: Key>(shift: u32, bits: u32) {
         let layout = Layout::<K>::new(256, bits);
         let keys = (0..256_u128).map(|nth| K::from_wide(nth << shift));
-        let mut lines: Vec<u64> = keys.map(|key| layout.home(key).line).collect();
+        let mut lines: Vec<u64> = keys.map(|key| layout.home(key).0).collect();
         lines.sort_unstable();
         lines.dedup();
         assert!(lines.len() > 64, "{} lines, {bits} bits, those from {shift}", lines.len());

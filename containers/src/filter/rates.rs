@@ -1,56 +1,40 @@
 //! Rates of false positives, and the size of a filter for a rate.
 //!
-//! A word with `i` keys of `k` bits each has as many bits set as `i k` draws from 64 hit, and another
-//! key is found if its `k` draws hit these. The number of keys of a word has a Poisson distribution.
+//! The number of keys of a word has a Poisson distribution. A key of `k` bits leaves `j` bits of the 64 unset with the
+//! probability `(1 - j / 64)^k`, so all keys of a word that has `x` on average leave them unset with
+//! `exp(-x (1 - (1 - j / 64)^k))`. Another key is found if none of its bits is unset: by inclusion and exclusion.
 
 use super::MAX_BITS;
 
-/// Bits of a word.
-const WORD: usize = 64;
-/// Keys of a word that are told apart; with more, all of its bits are taken as set.
-const MAX_KEYS: usize = 64;
 /// The smallest rate that a size is computed for.
 const MIN_RATE: f64 = 1e-5;
+/// The most keys a word, on average, that a size is computed for.
+const MAX_KEYS: f64 = 64.0;
 
-/// The rates of words by their number of keys.
-pub(super) struct Rates([f64; MAX_KEYS]);
-
-impl Rates {
-    /// Computes the rates for keys of this many bits.
-    pub(super) fn new(bits: u32) -> Self {
-        let mut rates = [0.0; MAX_KEYS];
-        // The probability of each number of bits set.
-        let mut set = [0.0; WORD + 1];
-        set[0] = 1.0;
-        for rate in &mut rates {
-            let hits = set.iter().enumerate();
-            *rate = hits.map(|(count, &share)| share * power(count as f64 / 64.0, bits)).sum();
-            for _ in 0..bits {
-                draw(&mut set);
-            }
+/// Returns the rate of a filter with this many keys a word, of this many bits each.
+pub(super) fn rate(bits: u32, keys: f64) -> f64 {
+    // The shares of keys by their number of bits, of which some are drawn twice.
+    let mut shares = [0.0; MAX_BITS as usize + 1];
+    shares[0] = 1.0;
+    (0..bits).for_each(|_| draw(&mut shares));
+    let of_distinct = |count: usize| {
+        let (mut sum, mut ways) = (0.0, 1.0);
+        for unset in 0..=count {
+            let misses = power(1.0 - unset as f64 / 64.0, bits);
+            sum += ways * exp_of_minus(keys * (1.0 - misses));
+            ways *= -((count - unset) as f64) / (unset + 1) as f64;
         }
-        Self(rates)
-    }
-
-    /// Returns the rate of a filter with this many keys a word.
-    pub(super) fn rate(&self, keys: f64) -> f64 {
-        let mut share = exp_of_minus(keys);
-        let (mut rate, mut left) = (0.0, 1.0);
-        for (count, word) in self.0.iter().enumerate() {
-            rate += share * word;
-            left -= share;
-            share *= keys / (count + 1) as f64;
-        }
-        rate + f64::max(left, 0.0)
-    }
+        sum
+    };
+    shares.iter().enumerate().map(|(count, share)| share * of_distinct(count)).sum()
 }
 
 /// Draws one bit of a word, of which each may be set already.
-fn draw(set: &mut [f64; WORD + 1]) {
+fn draw(shares: &mut [f64]) {
     let mut below = 0.0;
-    for (count, share) in set.iter_mut().enumerate() {
+    for (count, share) in shares.iter_mut().enumerate() {
         let again = count as f64 / 64.0;
-        let other = (WORD + 1 - count) as f64 / 64.0;
+        let other = (65 - count) as f64 / 64.0;
         (*share, below) = (*share * again + below * other, *share);
     }
 }
@@ -71,7 +55,7 @@ pub(super) fn smallest(items: u64, rate: f64) -> (u64, u32) {
     let rate = f64::clamp(if rate.is_nan() { 0.0 } else { rate }, MIN_RATE, 0.9);
     let (mut most, mut best) = (0.0, 1);
     for bits in 1..=MAX_BITS {
-        let keys = most_keys(&Rates::new(bits), rate);
+        let keys = most_keys(bits, rate);
         if keys > most {
             (most, best) = (keys, bits);
         }
@@ -83,11 +67,11 @@ pub(super) fn smallest(items: u64, rate: f64) -> (u64, u32) {
 }
 
 /// Returns the most keys a word, on average, with at most this rate, found by halving.
-fn most_keys(rates: &Rates, rate: f64) -> f64 {
-    let (mut low, mut high) = (0.0, MAX_KEYS as f64);
+fn most_keys(bits: u32, most: f64) -> f64 {
+    let (mut low, mut high) = (0.0, MAX_KEYS);
     for _ in 0..40 {
         let middle = (low + high) / 2.0;
-        if rates.rate(middle) <= rate { low = middle } else { high = middle }
+        if rate(bits, middle) <= most { low = middle } else { high = middle }
     }
     low
 }
@@ -104,13 +88,22 @@ mod tests {
         }
     }
 
-    /// One bit a key: of a word with `i` keys, 1 - (63/64)^i of the bits are set.
+    /// The mean over the words' numbers of keys: a word of `i` keys has as many bits set as `i k` draws hit.
     #[test]
-    fn one_bit_rates_match_formula() {
-        let rates = Rates::new(1);
-        for (keys, rate) in rates.0.iter().enumerate() {
-            let exact = 1.0 - f64::powf(63.0 / 64.0, keys as f64);
-            assert!((rate - exact).abs() < 1e-12, "{keys}");
+    fn rates_match_mean_of_words() {
+        for (bits, keys) in (1..=MAX_BITS).flat_map(|bits| [(bits, 0.5), (bits, 5.0), (bits, 30.0)])
+        {
+            let (mut set, mut share, mut mean) = ([0.0; 65], f64::exp(-keys), 0.0);
+            set[0] = 1.0;
+            for count in 0..200 {
+                let hits = set.iter().enumerate();
+                let found: f64 = hits.map(|(of, p)| p * power(of as f64 / 64.0, bits)).sum();
+                mean += share * found;
+                share *= keys / f64::from(count + 1);
+                (0..bits).for_each(|_| draw(&mut set));
+            }
+            let rate = rate(bits, keys);
+            assert!((rate - mean).abs() < 1e-10, "{bits} {keys}: {rate} {mean}");
         }
     }
 
@@ -118,7 +111,7 @@ mod tests {
     fn smallest_sizes_reach_rate() {
         for rate in [0.5, 0.1, 0.01, 0.001, 0.0001] {
             let (words, bits) = smallest(1_000_000, rate);
-            let of_words = |words: u64| Rates::new(bits).rate(1e6 / words as f64);
+            let of_words = |words: u64| super::rate(bits, 1e6 / words as f64);
             assert!(of_words(words) <= rate * 1.0001, "{rate}");
             assert!(of_words(words * 99 / 100) > rate, "{rate}");
             println!("{rate}: {bits} bits, {:.1} bits a key", words as f64 * 64.0 / 1e6);

@@ -4,12 +4,13 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::{
-    Bytes, Completed, Error, Machine, Next, Placement, Plain, Port, Run, Step, fill_words,
+    Bytes, Completed, Distribution, Error, Machine, Next, Placement, Plain, Port, Run, Step,
+    fill_words, next_line,
 };
 use probeline_transport::{LINE_WORDS, Local, Owner, RemoteWord, Segment, Transport, WORD_BYTES};
 
 use super::Config;
-use crate::element::{Bounded, Context, Element};
+use crate::element::{Bounded, Context, Direct, Element};
 use crate::hash;
 use crate::pointer::{MAX_INDEX, Pointer};
 
@@ -116,10 +117,8 @@ fn is_place<const N: usize>(part: Segment, at: Segment) -> bool {
 /// Returns the header of an object: a check of its place, length and words, and the length.
 fn header(at: Segment, len: u64, words: impl Iterator<Item = u64>) -> u64 {
     let RemoteWord { owner, index } = at.start;
-    #[cfg(test)]
-    let words = words.filter(|_| !super::model::CHECKS_NO_BYTES.get());
-    let check = hash::of_words(len << 32 | u64::from(owner.0), words.chain([index]));
-    check << LENGTH_BITS | len
+    let place = hash::of_words(len << 32 | u64::from(owner.0), core::iter::once(index));
+    hash::check(place, words) << LENGTH_BITS | len
 }
 
 /// Returns the words behind the header of an object of these bytes.
@@ -197,22 +196,26 @@ impl<const N: usize> Run<Context<()>> for Access<N> {
     }
 }
 
+impl<const N: usize> Direct<()> for Access<N> {}
+
 impl<const N: usize> Element for Heap<N> {
     type Config = Config;
     type Key = Owner;
-    type Home = u64;
+    type Home = ();
     type Action = Action<N>;
     type Machine = Access<N>;
     type Detail = ();
     const NAME: &'static str = "Objects";
 
+    /// Returns the places of the owners' parts: the counter on a line, and the words behind it.
     fn placement(config: &Config, owners: u32) -> Placement {
-        config.placement(owners)
+        let part = config.words.saturating_add(LINE_WORDS);
+        let first_word = next_line(config.first_word);
+        Placement::new(owners.into(), part, first_word, Distribution::Cyclic, owners)
     }
 
     fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
-        let end = config.placement(1);
-        let end = end.first_word().saturating_add(end.part_words());
+        let end = Self::placement(config, 1).sizes(0, 0).window_words;
         [
             ("bytes of the longest object", N as u64, 1..=super::MAX_BYTES as u64),
             ("the last word of a part", end, 0..=MAX_INDEX),
@@ -220,23 +223,20 @@ impl<const N: usize> Element for Heap<N> {
         .into_iter()
     }
 
-    fn slot_words(_: &Placement) -> u32 {
+    fn slot_words(_: &Config, _: u32) -> u32 {
         object_words(N)
     }
 
-    fn detail(_: &Config) {}
+    fn detail(_: &Config, _: &impl Transport) {}
 
-    fn home(host: &Owner, _: &Context<()>) -> u64 {
-        host.0.into()
-    }
-
-    fn index(home: &u64) -> u64 {
-        *home
+    fn home(host: &Owner, _: &Context<()>) -> (u64, ()) {
+        (host.0.into(), ())
     }
 
     fn machine(
         part: Segment,
-        _: (&Owner, u64),
+        _: &Owner,
+        _: (u64, ()),
         action: Action<N>,
         _: &Context<()>,
     ) -> Result<Access<N>, Error> {

@@ -1,7 +1,5 @@
 //! The model check of objects: a pointer is to one object, and a get returns all of its bytes or none.
 
-use core::cell::Cell;
-
 use probeline_pipeline::Bytes;
 use probeline_pipeline::model::{Network, Scripts, Sequential, Stopped, check_linear};
 use probeline_transport::{Owner, RemoteWord, Segment};
@@ -9,12 +7,8 @@ use probeline_transport::{Owner, RemoteWord, Segment};
 use super::access::Heap;
 use super::{Action, Config, Outcome};
 use crate::element::Each;
+use crate::model::{Mutant, with};
 use crate::pointer::Pointer;
-
-thread_local! {
-    /// The mutant: the check of an object does not cover its bytes.
-    pub(super) static CHECKS_NO_BYTES: Cell<bool> = const { Cell::new(false) };
-}
 
 type Objects = Each<Heap<16>>;
 
@@ -119,8 +113,8 @@ fn gets_find_earlier_puts() {
 
 #[test]
 fn detects_unchecked_bytes() {
-    CHECKS_NO_BYTES.set(true);
-    let checked = check_linear::<Objects, OneByOne, 12>(CONFIG, Network::ONE, scripts()[0]);
-    CHECKS_NO_BYTES.set(false);
+    let checked = with(Mutant::ReadyBeforeData, || {
+        check_linear::<Objects, OneByOne, 12>(CONFIG, Network::ONE, scripts()[0])
+    });
     assert!(matches!(checked, Err(Stopped::Violation(_))), "{checked:?}");
 }

@@ -27,14 +27,6 @@ pub struct Shape {
     key_bits: u64,
 }
 
-/// The place and the first word of a key.
-#[derive(Clone, Copy, Debug, Hash)]
-pub struct Home {
-    pub(super) group: u64,
-    /// The first word, with a value of zeros.
-    pub(super) first: u64,
-}
-
 /// State of a bucket, as its words show it to an operation on a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Seen<V> {
@@ -77,17 +69,18 @@ impl Shape {
         groups.flat_map(move |group| group.chunks_exact(bucket.max(1)))
     }
 
+    /// Returns the home group of a key, and its first word with a value of zeros.
     #[inline(always)]
-    pub(super) fn home(&self, key: &impl Plain, groups: u64) -> Home {
+    pub(super) fn home(&self, key: &impl Plain, groups: u64) -> (u64, u64) {
         let (first, hash) = first_data(key.bytes());
         let place = u128::from(hash::mix(first ^ hash.rotate_left(32))) * u128::from(groups);
-        Home { group: (place >> 64) as u64, first: spread(first ^ hash & DATA) }
+        ((place >> 64) as u64, spread(first ^ hash & DATA))
     }
 
     /// Returns whether a word is the first one of the key.
     #[inline(always)]
-    pub(super) fn matches(&self, word: u64, home: Home) -> bool {
-        is_written(word) && (word ^ home.first) & self.key_bits == 0
+    pub(super) fn matches(&self, word: u64, home: u64) -> bool {
+        is_written(word) && (word ^ home) & self.key_bits == 0
     }
 
     /// Returns the bytes of a key and of a value: constants, if their types have sizes.
@@ -141,13 +134,13 @@ impl Shape {
         &self,
         words: impl Iterator<Item = u64> + Clone,
         key: &K,
-        home: Home,
+        home: u64,
     ) -> Seen<V> {
         let first = words.clone().next().unwrap_or(0);
         if !is_written(first) {
             // The bytes that were written are those of a claim.
             let written = (first & WRITTEN) >> 7;
-            let differ = (first ^ home.first) & self.key_bits & written.wrapping_mul(0xff);
+            let differ = (first ^ home) & self.key_bits & written.wrapping_mul(0xff);
             return if differ == 0 { Seen::Free } else { Seen::Other };
         }
         if !self.matches(first, home) {
@@ -211,8 +204,8 @@ mod tests {
         let shape = Shape::new(K, V);
         let mut words = vec![0; shape.words as usize];
         shape.encode(&key, &value, &mut words);
-        let home = shape.home(&key, 100);
-        assert!(home.group < 100 && shape.matches(words[0], home));
+        let (group, home) = shape.home(&key, 100);
+        assert!(group < 100 && shape.matches(words[0], home));
         assert_eq!(shape.decode(words.iter().copied()), Some((key, value)));
         assert!(
             matches!(shape.see::<_, [u8; V]>(words.iter().copied(), &key, home), Seen::Same(found) if found == value)

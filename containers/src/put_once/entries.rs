@@ -4,17 +4,16 @@ use core::marker::PhantomData;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_pipeline::{Error, Placement, Plain};
-use probeline_transport::Segment;
-use probeline_transport::line::Compare;
+use probeline_pipeline::{Distribution, Error, Placement, Plain, next_line};
+use probeline_transport::{Segment, Transport};
 
 use super::Config;
-use super::bucket::{Home, MAX_BYTES, Seen, Shape, is_written};
+use super::bucket::{MAX_BYTES, Seen, Shape, is_written};
 use crate::element::{Bounded, Context, Element};
-use crate::phase::Find;
-use crate::probe::{self, Buckets, Decision, Probe};
 #[cfg(test)]
-use crate::probe::{MUTANT, Mutant};
+use crate::model::{self, Mutant};
+use crate::phase::Find;
+use crate::probe::{Buckets, Decision, Probe};
 
 /// The entries of a [`PutOnce`](super::PutOnce).
 pub struct Entries<K, V>(PhantomData<(K, V)>);
@@ -57,27 +56,9 @@ impl<V> Outcome<V> {
 #[derive(Clone, Copy, Debug, Hash)]
 pub struct Query<K, V> {
     key: K,
-    home: Home,
+    /// The first word of the key's bucket, with a value of zeros.
+    home: u64,
     action: Action<V>,
-}
-
-impl<K: Plain, V: Plain> Query<K, V> {
-    #[inline(always)]
-    fn new((key, home): (&K, Home), action: Action<V>, shape: &Shape) -> Result<Self, Error> {
-        let bits = |bytes: usize| u32::try_from(8 * bytes).unwrap_or(u32::MAX);
-        if K::SIZE.is_none() && key.bytes().len() != shape.key_bytes {
-            let (bits, max) = (bits(key.bytes().len()), bits(shape.key_bytes));
-            return Err(Error::Key { bits, max });
-        }
-        if let Action::Insert(value) = &action
-            && V::SIZE.is_none()
-            && value.bytes().len() != shape.value_bytes
-        {
-            let (bits, max) = (bits(value.bytes().len()), bits(shape.value_bytes));
-            return Err(Error::Value { bits, max });
-        }
-        Ok(Self { key: *key, home, action })
-    }
 }
 
 impl<K: Plain, V: Plain> Buckets<Query<K, V>> for Shape {
@@ -89,10 +70,6 @@ impl<K: Plain, V: Plain> Buckets<Query<K, V>> for Shape {
 
     fn group_words(&self) -> u32 {
         self.group_words
-    }
-
-    fn home(query: &Query<K, V>) -> u64 {
-        query.home.group
     }
 
     /// Ignores whether words are confirmed, because each byte says whether it was written.
@@ -108,11 +85,9 @@ impl<K: Plain, V: Plain> Buckets<Query<K, V>> for Shape {
         let is_torn = !matches!(words.clone().next(), Some(word) if word == 0 || is_written(word));
         match (self.see(words, key, *home), action) {
             #[cfg(test)]
-            (Seen::Free, _) if MUTANT.get() == Mutant::PassesTornClaims && is_torn => {
-                Decision::Pass
-            }
+            (Seen::Free, _) if model::has(Mutant::PassesTornClaims) && is_torn => Decision::Pass,
             #[cfg(test)]
-            (Seen::Unfinished, _) if MUTANT.get() == Mutant::TrustsClaims => {
+            (Seen::Unfinished, _) if model::has(Mutant::TrustsClaims) => {
                 Decision::Done(Outcome::Found(V::zeroed(self.value_bytes)))
             }
             (Seen::Other, _) => Decision::Pass,
@@ -141,14 +116,17 @@ impl<K: Plain, V: Plain> Buckets<Query<K, V>> for Shape {
 impl<K: Plain, V: Plain> Element for Entries<K, V> {
     type Config = Config;
     type Key = K;
-    type Home = Home;
+    type Home = u64;
     type Action = Action<V>;
     type Machine = Probe<Query<K, V>, Outcome<V>>;
     type Detail = Shape;
     const NAME: &'static str = "PutOnce";
 
     fn placement(config: &Config, owners: u32) -> Placement {
-        config.placement::<K, V>(owners)
+        let shape = config.shape::<K, V>();
+        let groups = config.buckets.div_ceil(shape.buckets().into());
+        let first_word = next_line(config.first_word);
+        Placement::new(groups, shape.group_words, first_word, Distribution::Block, owners)
     }
 
     fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
@@ -161,7 +139,7 @@ impl<K: Plain, V: Plain> Element for Entries<K, V> {
         .into_iter()
     }
 
-    fn detail(config: &Config) -> Shape {
+    fn detail(config: &Config, _: &impl Transport) -> Shape {
         config.shape::<K, V>()
     }
 
@@ -170,34 +148,30 @@ impl<K: Plain, V: Plain> Element for Entries<K, V> {
     }
 
     #[inline(always)]
-    fn home(key: &K, context: &Context<Shape>) -> Home {
+    fn home(key: &K, context: &Context<Shape>) -> (u64, u64) {
         context.detail.home(key, context.placement.len())
-    }
-
-    #[inline(always)]
-    fn index(home: &Home) -> u64 {
-        home.group
     }
 
     #[inline(always)]
     fn machine(
         _: Segment,
-        key: (&K, Home),
+        key: &K,
+        (group, home): (u64, u64),
         action: Action<V>,
         context: &Context<Shape>,
     ) -> Result<Self::Machine, Error> {
-        Ok(Probe::new(Query::new(key, action, &context.detail)?))
-    }
-
-    #[inline(always)]
-    fn run<'t, C: Compare>(
-        group: &'t [AtomicU64],
-        groups: impl Fn(u64) -> Option<&'t [AtomicU64]>,
-        key: (&K, Home),
-        action: &Action<V>,
-        context: &Context<Shape>,
-    ) -> Result<Outcome<V>, Error> {
-        probe::run::<C, _, _>(group, groups, &Query::new(key, *action, &context.detail)?, context)
+        let Shape { key_bytes, value_bytes, .. } = context.detail;
+        let bits = |bytes: usize| u32::try_from(8 * bytes).unwrap_or(u32::MAX);
+        if K::SIZE.is_none() && key.bytes().len() != key_bytes {
+            return Err(Error::Key { bits: bits(key.bytes().len()), max: bits(key_bytes) });
+        }
+        if let Action::Insert(value) = &action
+            && V::SIZE.is_none()
+            && value.bytes().len() != value_bytes
+        {
+            return Err(Error::Value { bits: bits(value.bytes().len()), max: bits(value_bytes) });
+        }
+        Ok(Probe::new(group, Query { key: *key, home, action }))
     }
 
     /// Returns the number of keys.

@@ -6,7 +6,7 @@ use probeline_pipeline::model::{Explored, Network, Scripts, Sequential, Stopped,
 
 use super::{Action, Config, Entries, Outcome};
 use crate::element::Each;
-use crate::probe::{MUTANT, Mutant};
+use crate::model::{Mutant, with};
 
 /// Keys that differ in their first bytes, or only behind them.
 type Key = [u8; 8];
@@ -70,9 +70,8 @@ fn inserts_and_finds_are_linearizable() {
 }
 
 fn finds(mutant: Mutant, tears: &'static [u64]) {
-    MUTANT.set(mutant);
-    let found = SCRIPTS.map(|scripts| check(Network { tears, ..Network::ONE }, scripts).is_err());
-    MUTANT.set(Mutant::None);
+    let network = Network { tears, ..Network::ONE };
+    let found = with(mutant, || SCRIPTS.map(|scripts| check(network, scripts).is_err()));
     assert!(found.contains(&true), "{mutant:?}");
 }
 

@@ -5,15 +5,14 @@ use probeline_pipeline::{
 };
 use probeline_transport::{Local, Owner, Transport};
 
-#[cfg(test)]
-use super::model::{self, Mutant};
-use super::ring::Context;
+use super::ring::{Context, Rings};
+use crate::element::Direct;
 use crate::hash;
+#[cfg(test)]
+use crate::model::{self, Mutant};
 
 /// Looks at a slot or a counter, or compare-and-swaps, of one operation.
 pub(crate) const MAX_ATTEMPTS: u32 = if cfg!(test) { 3 } else { 64 };
-/// Set in every check, so that a slot of zeros has none.
-const CHECKED: u64 = 1 << 63;
 
 /// Action of an operation on a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -129,17 +128,17 @@ impl<V: Plain> Access<V> {
         let Some(tail) = context.tail(self.host) else { return Post::Tail };
         let head = context.head(self.host).unwrap_or_default();
         #[cfg(test)]
-        if model::MUTANT.get() == Mutant::UndoesTickets {
+        if model::has(Mutant::UndoesTickets) {
             return Post::Ticket;
         }
-        let has_room = tail.saturating_sub(head) + self.count() <= context.capacity;
+        let has_room = tail.saturating_sub(head) + self.count() <= context.detail.capacity;
         if has_room { Post::Ticket } else { Post::Head(tail) }
     }
 
     /// Writes the slot, unless its last value may not be popped yet.
     fn before_write(&mut self, context: &Context) -> Result<Post, Error> {
         #[cfg(test)]
-        if model::MUTANT.get() == Mutant::Overrun {
+        if model::has(Mutant::Overrun) {
             return Ok(Post::Write);
         }
         let head = context.head(self.host).unwrap_or_default();
@@ -157,7 +156,7 @@ impl<V: Plain> Access<V> {
     }
 
     fn local(context: &Context, port: &Port<'_, impl Transport>) -> Local {
-        Local { slot: port.slot(0), start: 0, words: context.slot_words }
+        Local { slot: port.slot(0), start: 0, words: context.placement.words() }
     }
 
     fn write(
@@ -170,7 +169,7 @@ impl<V: Plain> Access<V> {
         let from = Self::local(context, port);
         if let Some((check, words)) = port.staged(from)?.split_last_mut() {
             fill_words(value.bytes(), words);
-            *check = check_of(self.ticket, words);
+            *check = hash::check(self.ticket, words.iter().copied());
         }
         port.write(0, from, context.slot(self.host, self.ticket))
     }
@@ -183,8 +182,8 @@ impl<V: Plain> Access<V> {
     ) -> Result<Option<V>, Error> {
         let words = port.landed(Self::local(context, port))?;
         let Some((check, words)) = words.split_last() else { return Ok(None) };
-        let value = || V::from_words(&mut words.iter().copied(), context.value_bytes);
-        Ok((*check == check_of(self.ticket, words)).then(value))
+        let value = || V::from_words(&mut words.iter().copied(), context.detail.value_bytes);
+        Ok((*check == hash::check(self.ticket, words.iter().copied())).then(value))
     }
 
     /// Decides what follows a completion.
@@ -193,7 +192,7 @@ impl<V: Plain> Access<V> {
         word: u64,
         context: &mut Context,
         port: &Port<'_, impl Transport>,
-    ) -> Result<After<V>, Error> {
+    ) -> Result<Step<Outcome<V>>, Error> {
         match self.post {
             Post::Start | Post::Tail | Post::End => context.saw_tail(self.host, word),
             Post::Ticket => context.saw_tail(self.host, word + self.count()),
@@ -206,42 +205,46 @@ impl<V: Plain> Access<V> {
             #[cfg(test)]
             Post::Undo => {}
         }
-        let next = match self.post {
+        self.post = match self.post {
             Post::Start | Post::Tail => self.before_ticket(context),
-            Post::Head(tail) if tail.saturating_sub(word) + self.count() > context.capacity => {
-                return Ok(After::Done(Outcome::Full));
+            Post::Head(tail)
+                if tail.saturating_sub(word) + self.count() > context.detail.capacity =>
+            {
+                return Ok(Step::Done(Outcome::Full));
             }
             Post::Head(_) => Post::Ticket,
             #[cfg(test)]
-            Post::Undo => return Ok(After::Done(Outcome::Full)),
+            Post::Undo => return Ok(Step::Done(Outcome::Full)),
             #[cfg(test)]
             Post::Ticket
-                if model::MUTANT.get() == Mutant::UndoesTickets
-                    && word >= context.head(self.host).unwrap_or_default() + context.capacity =>
+                if model::has(Mutant::UndoesTickets)
+                    && word
+                        >= context.head(self.host).unwrap_or_default()
+                            + context.detail.capacity =>
             {
                 Post::Undo
             }
             Post::Ticket => {
                 self.ticket = word;
                 if let Action::Take(_) = self.action {
-                    return Ok(After::Done(Outcome::Pushed(word)));
+                    return Ok(Step::Done(Outcome::Pushed(word)));
                 }
                 self.before_write(context)?
             }
             Post::Room => self.before_write(context)?,
-            Post::Write => return Ok(After::Done(Outcome::Pushed(self.ticket))),
+            Post::Write => return Ok(Step::Done(Outcome::Pushed(self.ticket))),
             Post::Slot => match (self.landed(context, port)?, self.action) {
-                (Some(value), Action::Load(_)) => return Ok(After::Done(Outcome::Popped(value))),
-                (None, Action::Load(_)) => return Ok(After::Done(Outcome::Empty)),
+                (Some(value), Action::Load(_)) => return Ok(Step::Done(Outcome::Popped(value))),
+                (None, Action::Load(_)) => return Ok(Step::Done(Outcome::Empty)),
                 (Some(_), _) => Post::Claim,
                 (None, _) => Post::End,
             },
             Post::Claim if matches!(self.action, Action::Advance(..)) => {
-                return Ok(After::Done(Outcome::Pushed(word)));
+                return Ok(Step::Done(Outcome::Pushed(word)));
             }
             Post::Claim if word == self.ticket => {
                 let value = self.landed(context, port)?;
-                return Ok(After::Done(value.map_or(Outcome::Empty, Outcome::Popped)));
+                return Ok(Step::Done(value.map_or(Outcome::Empty, Outcome::Popped)));
             }
             Post::Claim => {
                 self.attempt(Error::Contended { attempts: MAX_ATTEMPTS })?;
@@ -250,14 +253,14 @@ impl<V: Plain> Access<V> {
             }
             // The head was at the ticket at an earlier time, and is not beyond the tail.
             #[cfg(test)]
-            Post::End if model::MUTANT.get() == Mutant::EmptyFromStaleWords => {
+            Post::End if model::has(Mutant::EmptyFromStaleWords) => {
                 let is_empty = context.tail(self.host) <= context.head(self.host).max(Some(word));
                 if is_empty {
-                    return Ok(After::Done(Outcome::Empty));
+                    return Ok(Step::Done(Outcome::Empty));
                 }
                 Post::Behind
             }
-            Post::End if word == self.ticket => return Ok(After::Done(Outcome::Empty)),
+            Post::End if word == self.ticket => return Ok(Step::Done(Outcome::Empty)),
             Post::End => Post::Behind,
             Post::Behind => {
                 if word == self.ticket {
@@ -267,24 +270,11 @@ impl<V: Plain> Access<V> {
                 Post::Slot
             }
         };
-        Ok(After::Post(next))
+        Ok(Step::Wait)
     }
 }
 
-/// Next step after a completion.
-enum After<V> {
-    Post(Post),
-    Done(Outcome<V>),
-}
-
-/// Returns the check of a ticket and the words of its value.
-fn check_of(ticket: u64, words: &[u64]) -> u64 {
-    #[cfg(test)]
-    if model::MUTANT.get() == Mutant::ReadyBeforeData {
-        return hash::of_words(ticket, core::iter::empty()) | CHECKED;
-    }
-    hash::of_words(ticket, words.iter().copied()) | CHECKED
-}
+impl<V: Plain> Direct<Rings> for Access<V> {}
 
 impl<V: Plain> Run<Context> for Access<V> {
     fn advance(
@@ -323,12 +313,7 @@ impl<V: Plain> Run<Context> for Access<V> {
         context: &mut Context,
         port: &mut Port<'_, impl Transport>,
     ) -> Next<Outcome<V>> {
-        match self.after(word, context, port)? {
-            After::Done(outcome) => Ok(Step::Done(outcome)),
-            After::Post(next) => {
-                self.post = next;
-                self.advance(context, port)
-            }
-        }
+        let step = self.after(word, context, port)?;
+        if let Step::Wait = step { self.advance(context, port) } else { Ok(step) }
     }
 }

@@ -1,30 +1,15 @@
 //! The model check of queues: pushes and pops are linearizable.
 
-use core::cell::Cell;
 use std::collections::VecDeque;
 
 use probeline_pipeline::model::{Explored, Network, Scripts, Sequential, Stopped, check_linear};
 use probeline_transport::Owner;
 
-use super::{Action, Config, Outcome, Ring};
+use super::{Action, Config, Outcome};
+use crate::element::Each;
+use crate::model::{Mutant, with};
 
-/// Defects that the check must find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mutant {
-    None,
-    /// The check of a slot does not cover the value.
-    ReadyBeforeData,
-    /// A push does not wait until the last value of its slot was popped.
-    Overrun,
-    /// A push takes its ticket before it knows that the ring has room, and gives it back if it has none.
-    UndoesTickets,
-    /// A pop compares a tail and a head that were seen in any order.
-    EmptyFromStaleWords,
-}
-
-thread_local! {
-    pub(super) static MUTANT: Cell<Mutant> = const { Cell::new(Mutant::None) };
-}
+type Ring = Each<super::Ring<u64>>;
 
 /// One ring, which a push may find full from its capacity on.
 #[derive(Clone, Default)]
@@ -37,7 +22,7 @@ const CAPACITY: usize = 1;
 /// Counters on two lines, and slots of two words.
 const WORDS: usize = 16 + 2 * 3;
 
-impl Sequential<Ring<u64>> for Values {
+impl Sequential<Ring> for Values {
     fn run(&mut self, _: &Owner, action: Action<u64>) -> Outcome<u64> {
         match action {
             Action::Push(value) => {
@@ -64,14 +49,14 @@ const fn push(value: u64) -> (Owner, Action<u64>) {
     (HOST, Action::Push(value))
 }
 
-const TWO_AND_TWO: Scripts<Ring<u64>> = &[&[push(5), push(6)], &[POP, POP]];
-const ALL_DO_BOTH: Scripts<Ring<u64>> = &[&[push(5), POP], &[push(6), POP]];
-const FILLED: Scripts<Ring<u64>> = &[&[push(5), push(6), push(7), POP], &[POP]];
-const TWO_POP: Scripts<Ring<u64>> = &[&[push(5), push(6)], &[POP], &[POP]];
+const TWO_AND_TWO: Scripts<Ring> = &[&[push(5), push(6)], &[POP, POP]];
+const ALL_DO_BOTH: Scripts<Ring> = &[&[push(5), POP], &[push(6), POP]];
+const FILLED: Scripts<Ring> = &[&[push(5), push(6), push(7), POP], &[POP]];
+const TWO_POP: Scripts<Ring> = &[&[push(5), push(6)], &[POP], &[POP]];
 
-fn check(scripts: Scripts<Ring<u64>>, in_flight: u32, failures: u8) -> Result<Explored, Stopped> {
+fn check(scripts: Scripts<Ring>, in_flight: u32, failures: u8) -> Result<Explored, Stopped> {
     let config = Config { capacity: CAPACITY as u64, in_flight, first_word: 0, value_bytes: 0 };
-    check_linear::<Ring<u64>, Values, WORDS>(config, Network { failures, ..Network::ONE }, scripts)
+    check_linear::<Ring, Values, WORDS>(config, Network { failures, ..Network::ONE }, scripts)
 }
 
 /// Also with no spare slot for pushes in flight, which then wait for one.
@@ -101,7 +86,7 @@ impl Tickets {
     }
 }
 
-impl Sequential<Ring<u64>> for Tickets {
+impl Sequential<Ring> for Tickets {
     fn run(&mut self, _: &Owner, action: Action<u64>) -> Outcome<u64> {
         let tail = self.values.len() as u64;
         match action {
@@ -148,7 +133,7 @@ const fn part(action: Action<u64>) -> (Owner, Action<u64>) {
 
 /// Clients store only tickets that they have taken, and the head passes only taken tickets. No client loads the ticket
 /// of another client's push, which may be taken and not written.
-const BATCHES: [Scripts<Ring<u64>>; 3] = [
+const BATCHES: [Scripts<Ring>; 3] = [
     &[
         &[part(Action::Take(2)), part(Action::Store(0, 5)), part(Action::Store(1, 6)), POP],
         &[part(Action::Load(1)), part(Action::Load(0))],
@@ -161,17 +146,14 @@ const BATCHES: [Scripts<Ring<u64>>; 3] = [
 fn batches_are_linearizable() {
     let config = Config { capacity: PARTS_CAPACITY, in_flight: 1, first_word: 0, value_bytes: 0 };
     for scripts in BATCHES {
-        let checked =
-            check_linear::<Ring<u64>, Tickets, PARTS_WORDS>(config, Network::ONE, scripts);
+        let checked = check_linear::<Ring, Tickets, PARTS_WORDS>(config, Network::ONE, scripts);
         let (worlds, _) = checked.expect("every history has an order");
         assert!(worlds > 50, "{worlds}");
     }
 }
 
-fn finds(mutant: Mutant, in_flight: u32, scripts: Scripts<Ring<u64>>) {
-    MUTANT.set(mutant);
-    let checked = check(scripts, in_flight, 0);
-    MUTANT.set(Mutant::None);
+fn finds(mutant: Mutant, in_flight: u32, scripts: Scripts<Ring>) {
+    let checked = with(mutant, || check(scripts, in_flight, 0));
     assert!(matches!(checked, Err(Stopped::Violation(_))), "{mutant:?}: {checked:?}");
 }
 
@@ -187,7 +169,7 @@ fn detects_slots_written_too_early() {
 
 #[test]
 fn detects_undone_tickets() {
-    const SCRIPTS: Scripts<Ring<u64>> = &[&[push(5), push(6)], &[POP, push(7)]];
+    const SCRIPTS: Scripts<Ring> = &[&[push(5), push(6)], &[POP, push(7)]];
     finds(Mutant::UndoesTickets, 1, SCRIPTS);
 }
 
