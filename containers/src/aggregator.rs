@@ -149,7 +149,9 @@ where
             return Ok(false);
         }
         let next = context.grid.next(context.me, to);
-        self.send_if_full(next)?;
+        if context.lane(next).filled >= context.block {
+            self.submit(next, Action::Send)?;
+        }
         Ok(true)
     }
 
@@ -298,15 +300,6 @@ where
         Ok(())
     }
 
-    /// Sends the block that is filled for a rank if it is full.
-    #[inline]
-    fn send_if_full(&mut self, peer: Owner) -> Result<(), Error> {
-        if self.context().lane(peer).filled >= self.context().block {
-            self.submit(peer, Action::Send)?;
-        }
-        Ok(())
-    }
-
     /// Sends the block that is filled for a rank if it is full, or if the lane is to be ended. Returns false if no
     /// operation is free.
     fn send_due(&mut self, peer: Owner, send: Action) -> Result<bool, Error> {
@@ -385,53 +378,35 @@ where
         count: u32,
         deliver: &mut impl FnMut(Owner, V),
     ) -> Result<bool, Error> {
-        if self.context().grid.hops() > 1 {
-            return self.deliver_or_pass_on(peer, at, count, deliver);
-        }
         let (transport, context) = self.0.pipeline().parts();
-        let words_of_all = u64::from(count) * u64::from(context.message_words);
-        let block = words(transport.window(), at + u64::from(HEADER_WORDS), words_of_all)?;
-        let mut block = block.iter().map(|word| word.load(Relaxed));
-        for _ in 0..count {
-            deliver(peer, V::from_words(&mut block, context.message_bytes));
+        let (window, len) = (transport.window(), context.message_words);
+        let words_of_all = u64::from(count) * u64::from(len);
+        let block = words(window, at + u64::from(HEADER_WORDS), words_of_all)?;
+        if context.grid.hops() == 1 {
+            let mut block = block.iter().map(|word| word.load(Relaxed));
+            for _ in 0..count {
+                deliver(peer, V::from_words(&mut block, context.message_bytes));
+            }
+            context.delivered += u64::from(count);
+            return Ok(true);
         }
-        context.delivered += u64::from(count);
-        Ok(true)
-    }
-
-    /// As [`deliver`](Self::deliver), of messages that carry their routes.
-    fn deliver_or_pass_on(
-        &mut self,
-        peer: Owner,
-        at: u64,
-        count: u32,
-        deliver: &mut impl FnMut(Owner, V),
-    ) -> Result<bool, Error> {
-        // Each iteration passes a message of the block.
-        while self.context().lane(peer).passed < count {
-            let (transport, context) = self.0.pipeline().parts();
-            let len = u64::from(context.message_words);
-            let nth = u64::from(context.lane(peer).passed);
-            let at = at + u64::from(HEADER_WORDS) + nth * len;
-            let message = words(transport.window(), at, len)?;
+        let passed = context.lane(peer).passed as usize;
+        for message in block.chunks_exact(len as usize).skip(passed) {
             let mut loaded = message.iter().map(|word| word.load(Relaxed));
             let Route { from, to } = Route::of_word(loaded.next().unwrap_or_default());
             if to == context.me {
                 context.update(peer, |lane| lane.passed += 1);
                 context.delivered += 1;
                 deliver(from, V::from_words(&mut loaded, context.message_bytes));
-                continue;
-            }
-            if context.grid.next(context.me, to) != to || to.0 >= context.grid.owners {
+            } else if context.grid.next(context.me, to) != to || to.0 >= context.grid.owners {
                 return self.noted(Err(PostError::UnknownOwner.into()));
-            }
-            if !context.pass_on(to, message, transport.window())? {
+            } else if context.pass_on(to, message, window)? {
+                context.update(peer, |lane| lane.passed += 1);
+            } else {
                 return Ok(false);
             }
-            context.update(peer, |lane| lane.passed += 1);
-            self.send_if_full(to)?;
         }
-        self.0.pipeline().shared_mut().update(peer, |lane| lane.passed = 0);
+        context.update(peer, |lane| lane.passed = 0);
         Ok(true)
     }
 

@@ -126,7 +126,10 @@ fn delivers_despite_torn_reads() {
 #[test]
 fn delivers_by_two_hops() {
     let config = Config { block: 8, blocks: 2, ..Config::default() };
-    stage::run(&Cluster::new(sim(&config, 100)).unwrap(), |engine, mut job| {
+    // Where nothing takes time, a rank that waits for room would never let the others run.
+    let model = Model::simple(1_000);
+    let with = probeline_sim::Config { model, ..sim(&config, 100) };
+    stage::run(&Cluster::new(with).unwrap(), |engine, mut job| {
         let mut messages = open(engine, config, &mut job);
         exchange_messages(&mut messages, &mut job, 1, 150);
     })
