@@ -81,7 +81,7 @@ pub enum Error {
 /// synchronises by the same locks and barriers. Only the thread that has opened it may access the memory. A fault
 /// of another one, of a process forked by fork(3), inside an [`Exchange`] of this region, or on a page that cannot be
 /// had, is not served. It prints the reason to standard error, and goes on as any other SIGSEGV: to the handler from
-/// before the first region was opened, with all signals blocked, by default the end of the process. A handler that is
+/// before the first region was opened, as the kernel would call it, by default the end of the process. A handler that is
 /// installed later must call this one.
 ///
 /// A page that is here does not fault. So another thread may see any of its states, and a store of one, or of the

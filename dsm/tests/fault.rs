@@ -218,27 +218,35 @@ fn across() {
 static FOREIGN: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 extern "C" fn on_foreign(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
-    // SAFETY: the kernel passes a live structure; mprotect(2) changes a page of this test only.
+    // SAFETY: the kernel passes a live structure; pthread_sigmask(3) fills one; mprotect(2) changes a page of this test
+    // only.
     unsafe {
         let page = FOREIGN.load(SeqCst);
-        if (*info).si_addr() != page {
+        let mut blocked = core::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &raw mut blocked);
+        let is_blocked = |signal| libc::sigismember(&raw const blocked, signal) != 0;
+        // The flags and the mask of the action.
+        let is_right = is_blocked(libc::SIGUSR1) && !is_blocked(libc::SIGSEGV);
+        if (*info).si_addr() != page || !is_right || is_blocked(libc::SIGUSR2) {
             libc::_exit(70);
         }
         libc::mprotect(page, 4096, libc::PROT_READ | libc::PROT_WRITE);
     }
 }
 
-/// Installs the handler above before the first region is opened, in a process of its own.
+/// Installs the handler above before the first region is opened, in a process of its own, for one fault: the second
+/// one ends the process.
 fn foreign() {
     if env::var_os(DIES).is_none() {
         let status = again("a_foreign_fault_is_passed").status().unwrap();
-        return assert!(status.success(), "{status}");
+        return assert_eq!(status.signal(), Some(libc::SIGSEGV), "{status}");
     }
     // SAFETY: mmap(2) and sigaction(2): live structures, and a handler of the type that the flags name.
     let page = unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = on_foreign as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_RESETHAND;
+        libc::sigaddset(&raw mut action.sa_mask, libc::SIGUSR1);
         assert_eq!(libc::sigaction(libc::SIGSEGV, &raw const action, ptr::null_mut()), 0);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         libc::mmap(ptr::null_mut(), 4096, libc::PROT_NONE, flags, -1, 0)
@@ -249,6 +257,7 @@ fn foreign() {
     // SAFETY: the handler makes the page writable.
     unsafe { page.cast::<u64>().write_volatile(8) };
     assert_eq!((memory.cells()[5].get(), memory.cells()[6].get()), (7, 0));
+    null(&memory);
 }
 
 /// Returns the command that runs a test in another process.

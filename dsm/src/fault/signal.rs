@@ -8,7 +8,7 @@ use core::mem;
 use core::ops::Range;
 use core::ptr;
 use core::sync::atomic::Ordering::SeqCst;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize};
 use std::rc::Rc;
 use std::sync::OnceLock;
 
@@ -25,6 +25,8 @@ static ENTRIES: [Entry; MAX_REGIONS] = [const { Entry::free() }; MAX_REGIONS];
 static INSTALLED: OnceLock<Result<(), Error>> = OnceLock::new();
 /// Action of a SIGSEGV before the first region was opened.
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
+/// Whether that action, which the kernel would have reset after its first signal, had one.
+static IS_RESET: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// The stack of the handler on this thread, from its first region on.
@@ -193,7 +195,11 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
 fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: sigaction(2): a structure of zeros is the default action.
     let default = || unsafe { mem::zeroed() };
-    let previous = PREVIOUS.get().copied().unwrap_or_else(default);
+    let mut previous = PREVIOUS.get().copied().unwrap_or_else(default);
+    if previous.sa_flags & libc::SA_RESETHAND != 0 && IS_RESET.swap(true, SeqCst) {
+        previous = default();
+    }
+    block_signals_of(&previous, signal, context);
     // SAFETY: the kernel passes a live structure.
     let is_sent = unsafe { (*info).si_code } <= 0;
     match previous.sa_sigaction {
@@ -221,6 +227,23 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
             let handler = unsafe { mem::transmute::<usize, extern "C" fn(c_int)>(handler) };
             handler(signal);
         }
+    }
+}
+
+/// Blocks the signals that the kernel would block while it runs a handler of this action, until this handler returns.
+fn block_signals_of(action: &libc::sigaction, signal: c_int, context: *mut c_void) {
+    let defers = action.sa_flags & libc::SA_NODEFER == 0;
+    // SAFETY: sigaction(2): the kernel passes a live context of this type. sigaddset(3) and pthread_sigmask(3): live sets.
+    unsafe {
+        let mut blocked = (*context.cast::<libc::ucontext_t>()).uc_sigmask;
+        let is_blocked = |number: &c_int| {
+            libc::sigismember(&raw const action.sa_mask, *number) == 1
+                || *number == signal && defers
+        };
+        for number in (1..=libc::SIGRTMAX()).filter(is_blocked) {
+            libc::sigaddset(&raw mut blocked, number);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, ptr::null_mut());
     }
 }
 
