@@ -1,5 +1,6 @@
 //! Aggregators: small messages to any rank, which travel in blocks.
 
+use core::any::Any;
 use core::ffi::c_void;
 
 use probeline::containers::aggregator::{self, Config, MAX_RANKS, Operation};
@@ -7,14 +8,12 @@ use probeline::containers::{CollectiveError, OperationError, Plain};
 use probeline::transport::{Exchange, Owner};
 
 use crate::call::{call, slice};
-use crate::handle::Handle;
 use crate::job::{Members, members, probeline_job};
 use crate::options::Allowed::Range;
 use crate::options::{self, Extensible, MAX_OPERATIONS, Options, options};
 use crate::status::{Error, probeline_status};
 use crate::structure::{
-    self, Engine, InnerOf, MAX_BYTES, Plan, PlanOf, Pointee, Structure, open_container, structure,
-    tuple_of_handle, with, with_block,
+    self, Close, Engine, Inner, MAX_BYTES, Open, Pointee, open, with, with_block,
 };
 
 /// Options of an aggregator. `operations` may differ between ranks.
@@ -46,24 +45,16 @@ options!(probeline_aggregator_options |_|
 );
 
 /// An aggregator of messages between all ranks.
-pub struct probeline_aggregator(Handle<AggregatorInner>);
+pub struct probeline_aggregator(());
 
-type AggregatorInner = InnerOf<probeline_aggregator>;
-
-pub(crate) struct Detail {
-    message_bytes: usize,
-    ranks: u32,
-    /// Whether messages were sent that no flush has delivered, and no error has reported as lost.
-    is_pending: bool,
-}
+type AggregatorInner = Inner<probeline_aggregator>;
 
 impl Pointee for probeline_aggregator {
     const NAME: &'static str = "aggregator";
     type Options = probeline_aggregator_options;
     type Structure = dyn Messages;
-    type Detail = Detail;
 
-    fn plan(members: &mut Members, options: &Self::Options) -> Result<PlanOf<Self>, Error> {
+    fn plan(members: &mut Members, options: &Self::Options) -> Result<Open<dyn Messages>, Error> {
         let &probeline_aggregator_options { message_bytes, block, blocks, operations, .. } =
             options;
         members.check_depth(operations, operations)?;
@@ -74,24 +65,16 @@ impl Pointee for probeline_aggregator {
             )));
         }
         let config = Config { block, blocks, message_bytes, ..Config::default() };
-        Ok(Plan {
-            parameters: vec![
-                ("message_bytes", message_bytes as u64),
-                ("block", block.into()),
-                ("blocks", blocks.into()),
-            ],
-            detail: Detail { message_bytes, ranks, is_pending: false },
-            submitted: 0,
-            open: Box::new(move |members| {
-                with_block!(message_bytes, V => {
-                    let messages = open_container!(Opened<V>, members, operations, config.sizes::<V>);
-                    Ok(Box::new(Typed { messages }))
-                })
-            }),
-        })
+        Ok(Box::new(move |members| {
+            with_block!(message_bytes, V => {
+                let sizes = (config.sizes::<V>(ranks, operations), operations);
+                let messages = open(members, sizes, |engine, storage, exchange| {
+                    Opened::<V>::open(engine, config, storage, exchange)
+                })?;
+                Ok(Box::new(Typed { messages, is_pending: false }))
+            })
+        }))
     }
-
-    tuple_of_handle!();
 }
 
 /// Receives the rank that has sent a message, and the message.
@@ -99,7 +82,9 @@ type Deliver<'d> = dyn FnMut(Owner, &[u8]) + 'd;
 
 /// An aggregator whose messages have a size that is known at run time only. Callers pass exactly this
 /// size.
-pub(crate) trait Messages: Structure {
+pub(crate) trait Messages: Close {
+    /// Returns whether messages were sent that no flush has delivered, and no error has reported as lost.
+    fn is_pending(&self) -> bool;
     /// Returns false if the lane is full.
     fn send(&mut self, to: Owner, message: &[u8]) -> Result<bool, OperationError>;
     fn progress(&mut self, deliver: &mut Deliver<'_>) -> Result<(), OperationError>;
@@ -112,19 +97,32 @@ pub(crate) trait Messages: Structure {
 
 struct Typed<V: Plain> {
     messages: Opened<V>,
+    is_pending: bool,
 }
 
 type Opened<V> = aggregator::Aggregator<Engine, Vec<Operation>, V>;
 
-structure!(Typed<V> [V: Plain], messages);
+impl<V: Plain> Close for Typed<V> {
+    fn quiesce(self: Box<Self>) -> Box<dyn Any> {
+        Box::new(self.messages.into_transport())
+    }
+}
 
 impl<V: Plain> Messages for Typed<V> {
+    fn is_pending(&self) -> bool {
+        self.is_pending
+    }
+
     fn send(&mut self, to: Owner, message: &[u8]) -> Result<bool, OperationError> {
-        self.messages.send(to, &V::from_bytes(message))
+        let sent = self.messages.send(to, &V::from_bytes(message));
+        self.is_pending = sent.is_ok_and(|is_sent| is_sent || self.is_pending);
+        sent
     }
 
     fn progress(&mut self, deliver: &mut Deliver<'_>) -> Result<(), OperationError> {
-        self.messages.progress(|from, message| deliver(from, message.bytes()))
+        let progressed = self.messages.progress(|from, message| deliver(from, message.bytes()));
+        self.is_pending &= progressed.is_ok();
+        progressed
     }
 
     fn flush(
@@ -132,6 +130,7 @@ impl<V: Plain> Messages for Typed<V> {
         exchange: &mut dyn Exchange,
         deliver: &mut Deliver<'_>,
     ) -> Result<(), CollectiveError> {
+        self.is_pending = false;
         self.messages.flush(exchange, |from, message| deliver(from, message.bytes()))
     }
 }
@@ -164,7 +163,7 @@ pub unsafe extern "C" fn probeline_aggregator_open(
     aggregator: *mut *mut probeline_aggregator,
 ) -> probeline_status {
     // SAFETY: the program passes what this asks for (# Safety).
-    unsafe { structure::open(job, options, aggregator) }
+    unsafe { structure::open_for(job, options, aggregator) }
 }
 
 /// Waits for all ranks, closes the aggregator and frees it; `aggregator` may be NULL. It delivers nothing: flush
@@ -181,9 +180,9 @@ pub unsafe extern "C" fn probeline_aggregator_close(
     if aggregator.is_null() {
         return PROBELINE_OK;
     }
-    let body = |AggregatorInner { detail, opened, .. }: &mut AggregatorInner| {
+    let body = |AggregatorInner { structure, opened, .. }: &mut AggregatorInner| {
         let text = "messages that were sent after the last flush are not delivered: flush first";
-        let flushed = if detail.is_pending { Err(Error::invalid(text)) } else { Ok(()) };
+        let flushed = if structure.is_pending() { Err(Error::invalid(text)) } else { Ok(()) };
         opened.collective("probeline_aggregator_close", flushed, |(), _| Ok(()))
     };
     // SAFETY: the program passes an open aggregator (# Safety).
@@ -206,16 +205,14 @@ pub unsafe extern "C" fn probeline_aggregator_send(
     to: u32,
     message: *const c_void,
 ) -> probeline_status {
-    let body = |AggregatorInner { structure, detail, .. }: &mut AggregatorInner| {
+    let body = |AggregatorInner { structure, options, opened }: &mut AggregatorInner| {
         // SAFETY: the program passes NULL or a message (# Safety).
-        let message = unsafe { slice(message.cast::<u8>(), detail.message_bytes, "message") }?;
-        let to = options::check_rank("to", to, detail.ranks)?;
+        let message = unsafe { slice(message.cast::<u8>(), options.message_bytes, "message") }?;
+        let to = options::check_rank("to", to, opened.ranks)?;
         let full =
             "too many blocks are on their way: call probeline_aggregator_progress, then send again";
         let full = || Error::new(probeline_status::PROBELINE_ERROR_BUSY, full);
-        let sent = structure.send(to, message);
-        detail.is_pending = sent.is_ok_and(|is_sent| is_sent || detail.is_pending);
-        sent?.then_some(()).ok_or_else(full)
+        structure.send(to, message)?.then_some(()).ok_or_else(full)
     };
     // SAFETY: the program passes NULL or an open aggregator (# Safety).
     unsafe { with(aggregator, body) }
@@ -254,12 +251,10 @@ pub unsafe extern "C" fn probeline_aggregator_progress(
     deliver: probeline_aggregator_deliver,
     context: *mut c_void,
 ) -> probeline_status {
-    let body = |AggregatorInner { structure, detail, .. }: &mut AggregatorInner| {
+    let body = |inner: &mut AggregatorInner| {
         // SAFETY: the program passes a function that may be called (# Safety).
         let mut deliver = unsafe { caller(deliver, context) }?;
-        let progressed = structure.progress(&mut deliver);
-        detail.is_pending &= progressed.is_ok();
-        Ok(progressed?)
+        Ok(inner.structure.progress(&mut deliver)?)
     };
     // SAFETY: the program passes NULL or an open aggregator (# Safety).
     unsafe { with(aggregator, body) }
@@ -278,12 +273,11 @@ pub unsafe extern "C" fn probeline_aggregator_flush(
     deliver: probeline_aggregator_deliver,
     context: *mut c_void,
 ) -> probeline_status {
-    let body = |AggregatorInner { structure, detail, opened, .. }: &mut AggregatorInner| {
+    let body = |AggregatorInner { structure, opened, .. }: &mut AggregatorInner| {
         // SAFETY: the program passes a function that may be called (# Safety).
         let mut deliver = unsafe { caller(deliver, context) }?;
         // No check of the call comes before: other ranks wait for this one to deliver, also before they flush.
         let mut members = members(&opened.job)?;
-        detail.is_pending = false;
         Ok(structure.flush(members.exchange(), &mut deliver)?)
     };
     // SAFETY: the program passes NULL or an open aggregator (# Safety).

@@ -6,22 +6,19 @@ use core::ptr;
 
 use probeline::containers::array::{Action, Array, Config, Operation, Order};
 use probeline::containers::{Distribution, OperationError, Plain};
-use probeline::pipeline::{self, Tag};
+use probeline::pipeline::Tag;
 use probeline::transport::Exchange;
 
 use crate::array_options::{PROBELINE_DISTRIBUTION_CYCLIC, probeline_array_options};
-use crate::cache::{Place, copy};
-use crate::call::{call, out, product, room, slice};
-use crate::handle::Handle;
+use crate::call::{call, out, slice};
 use crate::job::{Members, probeline_job};
+use crate::operations::{
+    self, Ended, Keyed, Outcomes, Place, Run, Sizes, Started, Submit, Told, copy,
+};
 use crate::options::Allowed::Constants;
 use crate::options::{self, Field, Options};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
-use crate::structure::{
-    self, Engine, InnerOf, Plan, PlanOf, Pointee, Structure, open_container, structure,
-    tuple_of_handle, with, with_block,
-};
-use crate::submitted::{self, Poll, Started, Submitted, implement_poll};
+use crate::structure::{self, Engine, Inner, Open, Pointee, Typed, with, with_block};
 
 /// Add the operand to an element, modulo 2^64.
 pub const PROBELINE_ADD: c_int = 0;
@@ -31,17 +28,12 @@ pub const PROBELINE_MIN: c_int = 1;
 pub const PROBELINE_MAX: c_int = 2;
 
 /// An array in the memory of all ranks.
-pub struct probeline_array(Handle<ArrayInner>);
+pub struct probeline_array(());
 
-type ArrayInner = InnerOf<probeline_array>;
-
-pub(crate) struct Detail {
-    len: u64,
-    element_bytes: usize,
-}
+type ArrayInner = Inner<probeline_array>;
 
 /// Access of an operation to its element.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) enum Access {
     Get,
     Put,
@@ -68,40 +60,28 @@ impl Access {
     }
 }
 
-impl Detail {
-    /// Checks that elements are words, which have this update.
-    fn check_update(&self, operation: c_int) -> Result<(), Error> {
-        if self.element_bytes != size_of::<u64>() {
-            let bytes = self.element_bytes;
-            let text = format_args!("element_bytes is {bytes}: numbers are elements of 8 bytes");
-            return Err(Error::invalid(text));
-        }
-        let allowed = Constants(&["PROBELINE_ADD", "PROBELINE_MIN", "PROBELINE_MAX"]);
-        Field { name: "operation", value: operation.into(), allowed }.check()
-    }
+/// Returns the word of an element of 8 bytes.
+fn word(bytes: &[u8]) -> u64 {
+    bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+}
 
-    /// Checks that an access has elements of this array as operands, before any of them is loaded.
-    fn check_access(&self, access: Access) -> Result<(), Error> {
-        match access {
-            Access::Get | Access::Put => Ok(()),
-            Access::Update(operation) => self.check_update(operation),
-            Access::CompareAndSwap(_) => self.check_update(PROBELINE_ADD),
-        }
+/// Checks that elements are words, which have this update.
+fn check_update(options: &probeline_array_options, operation: c_int) -> Result<(), Error> {
+    if options.element_bytes != size_of::<u64>() {
+        let bytes = options.element_bytes;
+        let text = format_args!("element_bytes is {bytes}: numbers are elements of 8 bytes");
+        return Err(Error::invalid(text));
     }
-
-    fn check_indices(&self, indices: &[u64]) -> Result<(), Error> {
-        let invalid = indices.iter().find(|index| **index >= self.len);
-        invalid.map_or(Ok(()), |&index| Err(OperationError::Index { index }.into()))
-    }
+    let allowed = Constants(&["PROBELINE_ADD", "PROBELINE_MIN", "PROBELINE_MAX"]);
+    Field { name: "operation", value: operation.into(), allowed }.check()
 }
 
 impl Pointee for probeline_array {
     const NAME: &'static str = "array";
     type Options = probeline_array_options;
     type Structure = dyn Elements;
-    type Detail = Detail;
 
-    fn plan(members: &mut Members, options: &Self::Options) -> Result<PlanOf<Self>, Error> {
+    fn plan(members: &mut Members, options: &Self::Options) -> Result<Open<dyn Elements>, Error> {
         let &probeline_array_options { len, element_bytes, operations, .. } = options;
         members.check_depth(operations, operations)?;
         let distribution = match options.distribution {
@@ -110,75 +90,77 @@ impl Pointee for probeline_array {
         };
         let direct = options.direct != 0;
         let config = Config { distribution, element_bytes, direct, ..Config::new(len) };
-        Ok(Plan {
-            parameters: vec![("len", len), ("element_bytes", element_bytes as u64)],
-            detail: Detail { len, element_bytes },
-            submitted: operations,
-            open: Box::new(move |members| {
-                with_block!(element_bytes, V => {
-                    let array = open_container!(Opened<V>, members, operations, config.sizes::<V>);
-                    Ok(Box::new(Typed { array, bytes: element_bytes }))
-                })
-            }),
+        let sizes =
+            with_block!(element_bytes, V => config.sizes::<V>(members.owners(), operations));
+        Ok(Box::new(move |members| {
+            with_block!(element_bytes, V => {
+                Ok(Typed::open(members, (sizes, operations), (), |engine, storage, exchange| {
+                    Opened::<V>::open(engine, config, storage, exchange)
+                })?)
+            })
+        }))
+    }
+}
+
+impl Keyed for probeline_array {
+    const KEY: &'static str = "the index";
+    const VALUE: &'static str = "the value";
+    type Request = Access;
+    type Word = u64;
+
+    fn sizes(options: &Self::Options, access: Access) -> Result<Sizes, Error> {
+        match access {
+            Access::Get | Access::Put => {}
+            Access::Update(operation) => check_update(options, operation)?,
+            Access::CompareAndSwap(_) => check_update(options, PROBELINE_ADD)?,
+        }
+        let (key, result) = (1, options.element_bytes);
+        Ok(match access {
+            Access::Get => Sizes { key, operand: 0, result, is_optional: false },
+            _ => Sizes { key, operand: result, result, is_optional: true },
         })
     }
 
-    tuple_of_handle!();
+    fn check(inner: &ArrayInner, indices: &[u64]) -> Result<(), Error> {
+        let invalid = indices.iter().find(|index| **index >= inner.options.len);
+        invalid.map_or(Ok(()), |&index| Err(OperationError::Index { index }.into()))
+    }
 }
 
 /// An array whose elements have a size that is known at run time only. Callers pass exactly this size.
-pub(crate) trait Elements: Structure + Poll {
-    /// Accesses the element at each index with its operand, if the access has operands, and stores the elements
-    /// before, if there is room for them.
-    fn batch(
-        &mut self,
-        access: Access,
-        indices: &[u64],
-        operands: &[u8],
-        before: Place<'_>,
-    ) -> Result<(), Error>;
-    /// Starts an access to an element, with its operand if it has one.
-    fn submit(&mut self, tag: Tag, access: Access, index: u64, operand: &[u8]) -> Started;
+pub(crate) trait Elements: Run<probeline_array> {
     fn fill(&mut self, value: &[u8], exchange: &mut dyn Exchange) -> Result<(), Error>;
     /// Reduces elements that are words.
     fn reduce(&mut self, operation: c_int, exchange: &mut dyn Exchange) -> Result<u64, Error>;
     fn for_each_local(&self, visit: &mut dyn FnMut(u64, &[u8]));
 }
 
-struct Typed<V: Plain> {
-    array: Opened<V>,
-    bytes: usize,
-}
-
 type Opened<V> = Array<Engine, Vec<Operation<V>>, V>;
 
-impl<V: Plain> Typed<V> {
-    fn run(
-        &mut self,
-        indices: &[u64],
-        action: impl Fn(usize) -> Option<Action<V>>,
-        mut store: impl FnMut(usize, V),
-    ) -> Result<(), Error> {
-        // One by itself needs nothing of a batch.
-        if let ([index], Some(action)) = (indices, action(0)) {
-            store(0, self.array.call(index, action)?);
-            return Ok(());
-        }
-        Ok(self.array.run_all(indices, action, store)?)
+impl<V: Plain + Told> Submit<probeline_array> for Typed<Opened<V>> {
+    fn submit(&mut self, tag: Tag, access: Access, index: &[u64], operand: &[u8]) -> Started {
+        self.front.submit(tag, &index[0], access.action(operand))
     }
 }
 
-structure!(Typed<V> [V: Plain], array, |array, exchange| pipeline::Structure::len(array, exchange));
+impl<V: Plain + Told> Run<probeline_array> for Typed<Opened<V>> {
+    fn run(&mut self, access: Access, index: &[u64], operand: &[u8], before: Place<'_>) -> Ended {
+        let value = self.front.call(&index[0], access.action(operand))?;
+        if !before.is_empty() {
+            copy(value.bytes(), before);
+        }
+        Ok(probeline_outcome::PROBELINE_FOUND)
+    }
 
-impl<V: Plain> Elements for Typed<V> {
     fn batch(
         &mut self,
         access: Access,
         indices: &[u64],
         operands: &[u8],
         before: Place<'_>,
+        _: Outcomes<'_>,
     ) -> Result<(), Error> {
-        let bytes = V::SIZE.unwrap_or(self.bytes);
+        let bytes = V::SIZE.unwrap_or(self.front.config().element_bytes);
         let range = |place: usize| place * bytes..(place + 1) * bytes;
         let operand = |place: usize| operands.get(range(place));
         let store = |place: usize, value: V| {
@@ -187,25 +169,21 @@ impl<V: Plain> Elements for Typed<V> {
             }
         };
         let action = |access: Access| move |place| Some(access.action(operand(place)?));
-        match access {
-            Access::Get => self.run(indices, |_| Some(Action::Get), store),
-            Access::Put => self.run(indices, action(Access::Put), |_, _| ()),
-            Access::Update(_) | Access::CompareAndSwap(_) => {
-                self.run(indices, action(access), store)
-            }
-        }
+        Ok(match access {
+            Access::Get => self.front.run_all(indices, |_| Some(Action::Get), store),
+            Access::Put => self.front.run_all(indices, action(Access::Put), |_, _| ()),
+            _ => self.front.run_all(indices, action(access), store),
+        }?)
     }
+}
 
-    fn submit(&mut self, tag: Tag, access: Access, index: u64, operand: &[u8]) -> Started {
-        self.array.submit(tag, &index, access.action(operand))
-    }
-
+impl<V: Plain + Told> Elements for Typed<Opened<V>> {
     fn fill(&mut self, value: &[u8], exchange: &mut dyn Exchange) -> Result<(), Error> {
-        Ok(self.array.fill(&V::from_bytes(value), exchange)?)
+        Ok(self.front.fill(&V::from_bytes(value), exchange)?)
     }
 
     fn reduce(&mut self, operation: c_int, exchange: &mut dyn Exchange) -> Result<u64, Error> {
-        let array: &mut dyn Any = &mut self.array;
+        let array: &mut dyn Any = &mut self.front;
         let not_words = || Error::invalid("the elements are not words");
         let array: &mut Opened<u64> = array.downcast_mut().ok_or_else(not_words)?;
         Ok(match operation {
@@ -216,47 +194,8 @@ impl<V: Plain> Elements for Typed<V> {
     }
 
     fn for_each_local(&self, visit: &mut dyn FnMut(u64, &[u8])) {
-        self.array.local().for_each(|(index, value)| visit(index, value.bytes()));
+        self.front.local().for_each(|(index, value)| visit(index, value.bytes()));
     }
-}
-
-implement_poll!(Typed<V> [V: Plain], array, {
-    value => (probeline_outcome::PROBELINE_FOUND, Some(value.bytes())),
-});
-
-/// Returns the word of an element of 8 bytes.
-fn word(bytes: &[u8]) -> u64 {
-    bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
-}
-
-/// Accesses the elements at `count` indices.
-///
-/// # Safety
-/// `array` is NULL or open, and the others are NULL or have `count` numbers, operands and room for elements.
-unsafe fn access(
-    array: *mut probeline_array,
-    access: Access,
-    indices: *const u64,
-    operands: *const c_void,
-    count: usize,
-    before: *mut c_void,
-) -> probeline_status {
-    let body = |ArrayInner { structure, detail, .. }: &mut ArrayInner| {
-        let all = product(count, detail.element_bytes)?;
-        let given = if access == Access::Get { 0 } else { all };
-        let stored = if access != Access::Get && before.is_null() { 0 } else { all };
-        detail.check_access(access)?;
-        // SAFETY: the caller passes NULL or `count` indices, operands, and room for elements (# Safety).
-        let (indices, operands, before) = unsafe {
-            let indices = slice(indices, count, "the index")?;
-            let operands = slice(operands.cast::<u8>(), given, "the value")?;
-            (indices, operands, room(before.cast::<u8>(), stored, "the value")?)
-        };
-        detail.check_indices(indices)?;
-        structure.batch(access, indices, operands, before)
-    };
-    // SAFETY: the caller passes NULL or an open array (# Safety).
-    unsafe { with(array, body) }
 }
 
 /// Stores the default options and `size`, which is sizeof(probeline_array_options).
@@ -286,7 +225,7 @@ pub unsafe extern "C" fn probeline_array_open(
     array: *mut *mut probeline_array,
 ) -> probeline_status {
     // SAFETY: the program passes what this asks for (# Safety).
-    unsafe { structure::open(job, options, array) }
+    unsafe { structure::open_for(job, options, array) }
 }
 
 /// Waits for all ranks, closes the array and frees it; `array` may be NULL. Collective.
@@ -311,7 +250,7 @@ pub unsafe extern "C" fn probeline_array_get(
     value: *mut c_void,
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open array and room for an element (# Safety).
-    unsafe { access(array, Access::Get, &raw const index, ptr::null(), 1, value) }
+    unsafe { operations::run(array, Access::Get, (&raw const index, ptr::null(), value), None) }
 }
 
 /// Stores `value` in an element. Every get that begins after it has ended returns it. Waits for its
@@ -326,7 +265,7 @@ pub unsafe extern "C" fn probeline_array_put(
     value: *const c_void,
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open array and an element (# Safety).
-    unsafe { access(array, Access::Put, &raw const index, value, 1, ptr::null_mut()) }
+    unsafe { operations::run(array, Access::Put, (&raw const index, value, ptr::null_mut()), None) }
 }
 
 /// Gets the elements at `count` indices, with as many in flight as the options allow, and stores them one
@@ -343,7 +282,9 @@ pub unsafe extern "C" fn probeline_array_gather(
     values: *mut c_void,
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open array, indices, and room for elements (# Safety).
-    unsafe { access(array, Access::Get, indices, ptr::null(), count, values) }
+    unsafe {
+        operations::batch(array, Ok(Access::Get), (indices, ptr::null(), values), count, None)
+    }
 }
 
 /// Stores `count` values, one after another in `values`, in the elements at `indices`, with as many in
@@ -360,7 +301,9 @@ pub unsafe extern "C" fn probeline_array_scatter(
     count: usize,
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open array, indices and elements (# Safety).
-    unsafe { access(array, Access::Put, indices, values, count, ptr::null_mut()) }
+    unsafe {
+        operations::batch(array, Ok(Access::Put), (indices, values, ptr::null_mut()), count, None)
+    }
 }
 
 /// Runs PROBELINE_ADD, PROBELINE_MIN or PROBELINE_MAX on an element, an unsigned number of 8 bytes, and
@@ -377,9 +320,9 @@ pub unsafe extern "C" fn probeline_array_update(
     operand: u64,
     before: *mut u64,
 ) -> probeline_status {
-    let (update, operand) = (Access::Update(operation), (&raw const operand).cast());
+    let pointers = (&raw const index, (&raw const operand).cast(), before.cast());
     // SAFETY: the program passes NULL or an open array and a place for a number (# Safety).
-    unsafe { access(array, update, &raw const index, operand, 1, before.cast()) }
+    unsafe { operations::run(array, Access::Update(operation), pointers, None) }
 }
 
 /// Stores `desired` in an element of 8 bytes if it is `expected`. Stores the element as it was, `expected` if
@@ -395,9 +338,9 @@ pub unsafe extern "C" fn probeline_array_compare_and_swap(
     desired: u64,
     before: *mut u64,
 ) -> probeline_status {
-    let (swap, desired) = (Access::CompareAndSwap(expected), (&raw const desired).cast());
+    let pointers = (&raw const index, (&raw const desired).cast(), before.cast());
     // SAFETY: the program passes NULL or an open array and a place for a number (# Safety).
-    unsafe { access(array, swap, &raw const index, desired, 1, before.cast()) }
+    unsafe { operations::run(array, Access::CompareAndSwap(expected), pointers, None) }
 }
 
 /// Runs an operation of probeline_array_update() on each of the elements at `count` indices, with the
@@ -416,38 +359,9 @@ pub unsafe extern "C" fn probeline_array_update_batch(
     count: usize,
     before: *mut u64,
 ) -> probeline_status {
-    let update = Access::Update(operation);
+    let pointers = (indices, operands.cast(), before.cast());
     // SAFETY: the program passes NULL or an open array, and numbers (# Safety).
-    unsafe { access(array, update, indices, operands.cast(), count, before.cast()) }
-}
-
-/// Starts an access to an element.
-///
-/// # Safety
-/// `array` is NULL or open, `operand` is NULL or an element, and `before` is NULL or has room for one until the
-/// operation has ended or the array is closed.
-unsafe fn submit(
-    array: *mut probeline_array,
-    tag: u64,
-    access: Access,
-    index: u64,
-    operand: *const c_void,
-    before: *mut c_void,
-) -> probeline_status {
-    let body = |ArrayInner { structure, detail, submitted, .. }: &mut ArrayInner| {
-        detail.check_access(access)?;
-        let bytes = detail.element_bytes;
-        let (given, stored) = if access == Access::Get { (0, bytes) } else { (bytes, 0) };
-        // SAFETY: the caller passes NULL or an element (# Safety).
-        let operand = unsafe { slice(operand.cast::<u8>(), given, "the value") }?;
-        // SAFETY: nothing is written through it.
-        unsafe { room(before.cast::<u8>(), stored, "the value") }?;
-        detail.check_indices(&[index])?;
-        let mine = Submitted { tag, to: before.cast() };
-        submitted.submit(mine, |tag| structure.submit(tag, access, index, operand))
-    };
-    // SAFETY: the caller passes NULL or an open array (# Safety).
-    unsafe { with(array, body) }
+    unsafe { operations::batch(array, Ok(Access::Update(operation)), pointers, count, None) }
 }
 
 /// Starts to get an element, which a poll stores at `value`. The memory there must stay valid until
@@ -465,7 +379,9 @@ pub unsafe extern "C" fn probeline_array_submit_get(
     value: *mut c_void,
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open array and room for an element (# Safety).
-    unsafe { submit(array, tag, Access::Get, index, ptr::null(), value) }
+    unsafe {
+        operations::submit(array, tag, Ok(Access::Get), (&raw const index, ptr::null(), value))
+    }
 }
 
 /// Starts to store `value`, which is copied, in an element: see probeline_array_submit_get(). Never waits.
@@ -479,8 +395,9 @@ pub unsafe extern "C" fn probeline_array_submit_put(
     index: u64,
     value: *const c_void,
 ) -> probeline_status {
+    let pointers = (&raw const index, value, ptr::null_mut());
     // SAFETY: the program passes NULL or an open array and an element (# Safety).
-    unsafe { submit(array, tag, Access::Put, index, value, ptr::null_mut()) }
+    unsafe { operations::submit(array, tag, Ok(Access::Put), pointers) }
 }
 
 /// Starts an operation of probeline_array_update(): see probeline_array_submit_get(). `before` may be NULL. Never
@@ -498,9 +415,9 @@ pub unsafe extern "C" fn probeline_array_submit_update(
     operand: u64,
     before: *mut u64,
 ) -> probeline_status {
-    let (update, operand) = (Access::Update(operation), (&raw const operand).cast());
+    let pointers = (&raw const index, (&raw const operand).cast(), before.cast());
     // SAFETY: the program passes NULL or an open array and a place for a number (# Safety).
-    unsafe { submit(array, tag, update, index, operand, before.cast()) }
+    unsafe { operations::submit(array, tag, Ok(Access::Update(operation)), pointers) }
 }
 
 /// Starts probeline_array_compare_and_swap(): see probeline_array_submit_get(). `before` may be NULL. Never waits.
@@ -516,9 +433,9 @@ pub unsafe extern "C" fn probeline_array_submit_compare_and_swap(
     desired: u64,
     before: *mut u64,
 ) -> probeline_status {
-    let (swap, desired) = (Access::CompareAndSwap(expected), (&raw const desired).cast());
+    let pointers = (&raw const index, (&raw const desired).cast(), before.cast());
     // SAFETY: the program passes NULL or an open array and a place for a number (# Safety).
-    unsafe { submit(array, tag, swap, index, desired, before.cast()) }
+    unsafe { operations::submit(array, tag, Ok(Access::CompareAndSwap(expected)), pointers) }
 }
 
 /// Makes progress, and stores at most `capacity` operations that have ended, and their number. The outcome of one
@@ -535,7 +452,7 @@ pub unsafe extern "C" fn probeline_array_poll(
     count: *mut usize,
 ) -> probeline_status {
     // SAFETY: the program passes what this asks for (# Safety).
-    unsafe { submitted::poll(array, finished, capacity, count) }
+    unsafe { operations::poll(array, finished, capacity, count) }
 }
 
 /// Stores `value` in all elements. Collective.
@@ -547,9 +464,9 @@ pub unsafe extern "C" fn probeline_array_fill(
     array: *mut probeline_array,
     value: *const c_void,
 ) -> probeline_status {
-    let body = |ArrayInner { structure, detail, opened, .. }: &mut ArrayInner| {
+    let body = |ArrayInner { structure, options, opened }: &mut ArrayInner| {
         // SAFETY: the program passes NULL or an element (# Safety).
-        let value = unsafe { slice(value.cast::<u8>(), detail.element_bytes, "value") };
+        let value = unsafe { slice(value.cast::<u8>(), options.element_bytes, "value") };
         let fill = |value: &[u8], exchange: &mut dyn Exchange| structure.fill(value, exchange);
         opened.collective("probeline_array_fill", value, fill)
     };
@@ -568,10 +485,10 @@ pub unsafe extern "C" fn probeline_array_reduce(
     operation: c_int,
     result: *mut u64,
 ) -> probeline_status {
-    let body = |ArrayInner { structure, detail, opened, .. }: &mut ArrayInner| {
+    let body = |ArrayInner { structure, options, opened }: &mut ArrayInner| {
         // SAFETY: the program passes NULL or a place for a number (# Safety).
         let result = unsafe { out(result, "result") };
-        let arguments = detail.check_update(operation).and(result);
+        let arguments = check_update(options, operation).and(result);
         opened.collective("probeline_array_reduce", arguments, |result, exchange| {
             result.write(structure.reduce(operation, exchange)?);
             Ok(())

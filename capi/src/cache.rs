@@ -1,6 +1,5 @@
 //! Maps of all sizes behind one trait, with the sizes of keys and values chosen at run time.
 
-use core::mem::MaybeUninit;
 use std::path::Path;
 
 use probeline::map::{
@@ -10,9 +9,10 @@ use probeline::map::{
 use probeline::transport::{Exchange, Owner, PostError};
 
 use crate::job::Members;
+use crate::map::probeline_map;
+use crate::operations::{Ended, Outcomes, Place, Run, Started, Submit, Told, copy};
 use crate::status::{Error, probeline_outcome};
-use crate::structure::{Engine, Structure, structure};
-use crate::submitted::{Poll, Started, implement_poll};
+use crate::structure::{Engine, Typed};
 
 /// The most bytes of a key and of a value.
 pub(crate) const MAX_KEY: usize = 1024;
@@ -20,29 +20,9 @@ pub(crate) const MAX_VALUE: usize = 8192;
 /// Keys and values that are copied at once.
 const BLOCK: usize = 256;
 
-/// The place of a value that a get has found.
-pub(crate) type Place<'v> = &'v mut [MaybeUninit<u8>];
-
-/// Room for the outcomes of a batch.
-pub(crate) type Outcomes<'o> = &'o mut [MaybeUninit<probeline_outcome>];
-
-/// The outcome of an operation, or why it failed.
-type Ended = Result<probeline_outcome, Error>;
-
 /// A map whose sizes of keys and values are known at run time only. Callers pass exactly these
 /// sizes.
-pub(crate) trait Cache: Structure + Poll {
-    fn get(&mut self, key: &[u8], value: Place<'_>) -> Ended;
-    fn write(&mut self, key: &[u8], request: Request<&[u8]>) -> Ended;
-    /// Runs a request on each key, with the values one after another, and stores its outcome.
-    fn batch(
-        &mut self,
-        keys: &[u8],
-        request: Request<&[u8]>,
-        found: Place<'_>,
-        outcomes: Outcomes<'_>,
-    ) -> Result<(), Error>;
-    fn submit(&mut self, tag: Tag, key: &[u8], request: Request<&[u8]>) -> Started;
+pub(crate) trait Cache: Run<probeline_map> {
     fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error>;
     fn save(&mut self, path: &Path, exchange: &mut dyn Exchange) -> Result<u64, Error>;
     fn check_save(&self, path: &Path, exchange: &mut dyn Exchange) -> Result<(), Error>;
@@ -57,8 +37,6 @@ pub(crate) trait Cache: Structure + Poll {
     fn last_put(&self) -> Option<Location>;
     /// Returns the bucket at which a search for the key begins.
     fn first_candidate(&self, key: &[u8]) -> Result<Location, Error>;
-    /// Returns the parameters of the map.
-    fn config(&self) -> &Config;
     fn stats(&self) -> &Stats;
 }
 
@@ -70,18 +48,28 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Cache>, Error> {
     match (config.key_bytes, config.value_bytes) {
         // Sizes of MPI-DHT's programs, as constants, so that copies are unrolled.
-        (80, 104) => Typed::<[u8; 80], [u8; 104]>::open(members, config, operations),
-        (..=128, ..=128) => Typed::<Bytes<128>, Bytes<128>>::open(members, config, operations),
-        (..=256, ..=1024) => Typed::<Bytes<256>, Bytes<1024>>::open(members, config, operations),
-        _ => Typed::<Bytes<MAX_KEY>, Bytes<MAX_VALUE>>::open(members, config, operations),
+        (80, 104) => open_as::<[u8; 80], [u8; 104]>(members, config, operations),
+        (..=128, ..=128) => open_as::<Bytes<128>, Bytes<128>>(members, config, operations),
+        (..=256, ..=1024) => open_as::<Bytes<256>, Bytes<1024>>(members, config, operations),
+        _ => open_as::<Bytes<MAX_KEY>, Bytes<MAX_VALUE>>(members, config, operations),
     }
 }
 
-/// A map of keys `K` and values `V`.
-struct Typed<K: Plain, V: Plain> {
-    map: Map<Engine, Vec<Operation<K, V>>, K, V>,
-    key_bytes: usize,
-    value_bytes: usize,
+fn open_as<K: Plain, V: Plain>(
+    members: &mut Members,
+    config: Config,
+    operations: u32,
+) -> Result<Box<dyn Cache>, Error> {
+    let (keys, values, found) = (Vec::new(), Vec::new(), Vec::new());
+    let own = Own::<K, V> { keys, values, found, room: vec![0; config.value_bytes] };
+    let sizes = (config.sizes::<K, V>(operations), operations);
+    Ok(Typed::open(members, sizes, own, |engine, storage, exchange| {
+        Map::<_, _, K, V>::open(engine, config, storage, exchange)
+    })?)
+}
+
+/// Copies for the calls of a map of keys `K` and values `V`.
+struct Own<K, V> {
     /// Staged keys of a batch.
     keys: Vec<K>,
     values: Vec<V>,
@@ -89,6 +77,8 @@ struct Typed<K: Plain, V: Plain> {
     /// Room for one value.
     room: Vec<u8>,
 }
+
+type Opened<K, V> = Typed<Map<Engine, Vec<Operation<K, V>>, K, V>, Own<K, V>>;
 
 /// Returns bytes whose number was checked when the map was opened.
 fn sized<P: Plain>(bytes: &[u8]) -> Result<P, OperationError> {
@@ -98,41 +88,15 @@ fn sized<P: Plain>(bytes: &[u8]) -> Result<P, OperationError> {
     Ok(P::from_bytes(bytes))
 }
 
-/// Stores a value that was found.
-pub(crate) fn copy(value: &[u8], to: Place<'_>) {
-    if to.len() == value.len() {
-        to.write_copy_of_slice(value);
-    } else {
-        debug_assert!(false, "the map has values of one size");
-    }
-}
-
-impl<K: Plain, V: Plain> Typed<K, V> {
-    fn open(
-        members: &mut Members,
-        config: Config,
-        operations: u32,
-    ) -> Result<Box<dyn Cache>, Error> {
-        let engine = members.open(config.sizes::<K, V>(operations))?;
-        let storage = vec![Operation::EMPTY; operations as usize];
-        Ok(Box::new(Self {
-            map: Map::open(engine, config, storage, members.exchange())?,
-            key_bytes: config.key_bytes,
-            value_bytes: config.value_bytes,
-            keys: Vec::new(),
-            values: Vec::new(),
-            found: Vec::new(),
-            room: vec![0; config.value_bytes],
-        }))
-    }
-
+impl<K: Plain, V: Plain> Opened<K, V> {
     /// Gets the values of the staged keys.
     fn get_block(&mut self, values: Place<'_>, outcomes: Outcomes<'_>) -> Result<(), Error> {
-        self.found.clear();
-        self.found.resize(self.keys.len(), None);
-        self.map.get_batch(&self.keys, &mut self.found)?;
-        let results = self.found.iter().zip(outcomes);
-        for ((found, outcome), to) in results.zip(values.chunks_exact_mut(self.value_bytes)) {
+        let Own { keys, found, room, .. } = &mut self.own;
+        found.clear();
+        found.resize(keys.len(), None);
+        self.front.get_batch(keys, found)?;
+        let results = found.iter().zip(outcomes);
+        for ((found, outcome), to) in results.zip(values.chunks_exact_mut(room.len())) {
             outcome.write(match found {
                 Some(_) => probeline_outcome::PROBELINE_FOUND,
                 None => probeline_outcome::PROBELINE_ABSENT,
@@ -148,20 +112,20 @@ impl<K: Plain, V: Plain> Typed<K, V> {
     fn write_block(
         &mut self,
         request: Request<()>,
-        values: &[u8],
+        operands: &[u8],
         outcomes: Outcomes<'_>,
     ) -> Result<(), Error> {
-        self.values.clear();
-        for value in values.chunks_exact(self.value_bytes) {
-            self.values.push(sized(value)?);
+        let Own { keys, values, room, .. } = &mut self.own;
+        values.clear();
+        for value in operands.chunks_exact(room.len()) {
+            values.push(sized(value)?);
         }
         let mut written = [Written::Absent; BLOCK];
         let written = written.get_mut(..outcomes.len()).unwrap_or_default();
-        let Self { map, keys, values, .. } = self;
         match request {
-            Request::Put(()) => map.put_batch(keys, values, written),
-            Request::PutIfAbsent(()) => map.put_if_absent_batch(keys, values, written),
-            _ => map.remove_batch(keys, written),
+            Request::Put(()) => self.front.put_batch(keys, values, written),
+            Request::PutIfAbsent(()) => self.front.put_if_absent_batch(keys, values, written),
+            _ => self.front.remove_batch(keys, written),
         }?;
         outcomes.iter_mut().zip(written).for_each(|(to, written)| {
             to.write((*written).into());
@@ -170,99 +134,99 @@ impl<K: Plain, V: Plain> Typed<K, V> {
     }
 }
 
-structure!(Typed<K, V> [K: Plain, V: Plain], map);
-
-impl<K: Plain, V: Plain> Cache for Typed<K, V> {
-    fn get(&mut self, key: &[u8], value: Place<'_>) -> Ended {
-        let Self { map, room, .. } = self;
-        let room = room.as_mut_slice();
-        let Outcome::Hit(()) = map.call_bytes(key, Request::Get, room)? else {
-            return Ok(probeline_outcome::PROBELINE_ABSENT);
+impl<K: Plain, V: Plain> Submit<probeline_map> for Opened<K, V> {
+    fn submit(&mut self, tag: Tag, request: Request<()>, key: &[u8], value: &[u8]) -> Started {
+        let request = match request {
+            Request::Get => Request::Get,
+            Request::Put(()) => Request::Put(sized(value)?),
+            Request::PutIfAbsent(()) => Request::PutIfAbsent(sized(value)?),
+            Request::Remove => Request::Remove,
+            Request::Replace(..) => return Err(PostError::OutOfRange.into()),
         };
-        copy(room, value);
-        Ok(probeline_outcome::PROBELINE_FOUND)
+        self.front.submit(tag, &sized(key)?, request)
     }
+}
 
-    fn write(&mut self, key: &[u8], request: Request<&[u8]>) -> Ended {
+impl<K: Plain, V: Plain> Run<probeline_map> for Opened<K, V> {
+    fn run(&mut self, request: Request<()>, key: &[u8], value: &[u8], result: Place<'_>) -> Ended {
+        let room = self.own.room.as_mut_slice();
         // Fewer cases than all make the call faster.
         let request = match request {
-            Request::Put(value) => Request::Put(value),
-            Request::PutIfAbsent(value) => Request::PutIfAbsent(value),
+            Request::Get => {
+                let Outcome::Hit(()) = self.front.call_bytes(key, Request::Get, room)? else {
+                    return Ok(probeline_outcome::PROBELINE_ABSENT);
+                };
+                copy(room, result);
+                return Ok(probeline_outcome::PROBELINE_FOUND);
+            }
+            Request::Put(()) => Request::Put(value),
+            Request::PutIfAbsent(()) => Request::PutIfAbsent(value),
             Request::Remove => Request::Remove,
-            _ => return Err(OperationError::from(PostError::OutOfRange).into()),
+            Request::Replace(..) => return Err(OperationError::from(PostError::OutOfRange).into()),
         };
-        let outcome = self.map.call_bytes(key, request, &mut self.room)?;
         // A write ends as one.
-        Ok(outcome.written().into())
+        Ok(self.front.call_bytes(key, request, room)?.written().into())
     }
 
     fn batch(
         &mut self,
+        request: Request<()>,
         keys: &[u8],
-        request: Request<&[u8]>,
-        found: Place<'_>,
+        operands: &[u8],
+        results: Place<'_>,
         outcomes: Outcomes<'_>,
     ) -> Result<(), Error> {
-        let given = request.value().copied().unwrap_or_default();
-        let mut given = given.chunks(BLOCK * self.value_bytes);
-        let mut found = found.chunks_mut(BLOCK * self.value_bytes);
-        let blocks = keys.chunks(BLOCK * self.key_bytes).zip(outcomes.chunks_mut(BLOCK));
+        let (key_bytes, value_bytes) = (self.front.config().key_bytes, self.own.room.len());
+        let mut operands = operands.chunks(BLOCK * value_bytes);
+        let mut results = results.chunks_mut(BLOCK * value_bytes);
+        let blocks = keys.chunks(BLOCK * key_bytes).zip(outcomes.chunks_mut(BLOCK));
         for (keys, outcomes) in blocks {
-            self.keys.clear();
-            for key in keys.chunks_exact(self.key_bytes) {
-                self.keys.push(sized(key)?);
+            self.own.keys.clear();
+            for key in keys.chunks_exact(key_bytes) {
+                self.own.keys.push(sized(key)?);
             }
-            match request.map(|_| ()) {
-                Request::Get => self.get_block(found.next().unwrap_or_default(), outcomes),
-                write => self.write_block(write, given.next().unwrap_or_default(), outcomes),
+            match request {
+                Request::Get => self.get_block(results.next().unwrap_or_default(), outcomes),
+                _ => self.write_block(request, operands.next().unwrap_or_default(), outcomes),
             }?;
         }
         Ok(())
     }
+}
 
-    fn submit(&mut self, tag: Tag, key: &[u8], request: Request<&[u8]>) -> Started {
-        let request = match request {
-            Request::Get => Request::Get,
-            Request::Put(value) => Request::Put(sized(value)?),
-            Request::PutIfAbsent(value) => Request::PutIfAbsent(sized(value)?),
-            Request::Remove => Request::Remove,
-            Request::Replace(..) => return Err(PostError::OutOfRange.into()),
-        };
-        self.map.submit(tag, &sized(key)?, request)
-    }
-
+impl<K: Plain, V: Plain> Cache for Opened<K, V> {
     fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
-        self.map.for_each_local(|key, value| visit(key.bytes(), value.bytes()))?;
+        self.front.for_each_local(|key, value| visit(key.bytes(), value.bytes()))?;
         Ok(())
     }
 
     fn save(&mut self, path: &Path, exchange: &mut dyn Exchange) -> Result<u64, Error> {
-        Ok(self.map.save(path, exchange)?)
+        Ok(self.front.save(path, exchange)?)
     }
 
     fn check_save(&self, path: &Path, exchange: &mut dyn Exchange) -> Result<(), Error> {
-        Ok(self.map.check_save(path, exchange)?)
+        Ok(self.front.check_save(path, exchange)?)
     }
 
     fn load(&mut self, path: &Path, exchange: &mut dyn Exchange) -> Result<Loaded, Error> {
-        Ok(self.map.load(path, exchange)?)
+        Ok(self.front.load(path, exchange)?)
     }
 
     fn advance_age(&mut self) {
-        self.map.advance_age();
+        self.front.advance_age();
     }
 
     fn update(&mut self, key: &[u8], change: &mut dyn FnMut(&mut [u8]) -> bool) -> Ended {
-        let absent = V::zeroed(self.value_bytes);
+        let absent = V::zeroed(self.own.room.len());
         let change = |old: Option<&V>| {
             let mut value = *old.unwrap_or(&absent);
             change(value.bytes_mut()).then_some(value)
         };
-        Ok(self.map.update(&sized(key)?, change)?.into())
+        Ok(self.front.update(&sized(key)?, change)?.into())
     }
 
     fn get_at(&mut self, rank: u32, bucket: u64, value: Place<'_>) -> Ended {
-        let Some((_, found)) = self.map.get_at(Owner(rank), bucket)? else {
+        let Some((_, found)) = self.front.get_at(Owner(rank), bucket)? else {
             return Ok(probeline_outcome::PROBELINE_ABSENT);
         };
         copy(found.bytes(), value);
@@ -270,25 +234,25 @@ impl<K: Plain, V: Plain> Cache for Typed<K, V> {
     }
 
     fn last_put(&self) -> Option<Location> {
-        self.map.last_put()
+        self.front.last_put()
     }
 
     fn first_candidate(&self, key: &[u8]) -> Result<Location, Error> {
-        let (owner, bucket) = self.map.first_candidate(&sized(key)?);
+        let (owner, bucket) = self.front.first_candidate(&sized(key)?);
         Ok(Location { owner, bucket, candidate: 0 })
     }
 
-    fn config(&self) -> &Config {
-        self.map.config()
-    }
-
     fn stats(&self) -> &Stats {
-        self.map.stats()
+        self.front.stats()
     }
 }
 
-implement_poll!(Typed<K, V> [K: Plain, V: Plain], map, {
-    Outcome::Hit(value) => (probeline_outcome::PROBELINE_FOUND, Some(value.bytes())),
-    Outcome::Miss => (probeline_outcome::PROBELINE_ABSENT, None),
-    Outcome::Written(written) => ((*written).into(), None),
-});
+impl<V: Plain> Told for Outcome<V> {
+    fn told(&self) -> (probeline_outcome, Option<&[u8]>) {
+        match self {
+            Self::Hit(value) => (probeline_outcome::PROBELINE_FOUND, Some(value.bytes())),
+            Self::Miss => (probeline_outcome::PROBELINE_ABSENT, None),
+            Self::Written(written) => ((*written).into(), None),
+        }
+    }
+}

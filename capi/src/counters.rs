@@ -1,21 +1,19 @@
 //! Counters: counts by key.
 
 use core::ffi::{c_int, c_void};
+use core::ptr;
 
 use probeline::containers::counters::{self, Action, Config, MAX_KEY_BITS, Operation, Outcome};
 use probeline::containers::{OperationError, Plain};
-use probeline::transport::Exchange;
+use probeline::pipeline::Tag;
 
-use crate::call::{call, out, put, room, slice};
-use crate::handle::Handle;
+use crate::call::{call, put, room, slice};
 use crate::job::{Members, probeline_job};
+use crate::operations::{self, Keyed, Sizes, Started, Submit, Told};
 use crate::options::Allowed::{Flag, Range};
 use crate::options::{self, Extensible, MAX_KEYS, MAX_OPERATIONS, Options, options};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
-use crate::structure::{
-    self, Engine, InnerOf, Plan, PlanOf, Pointee, open_container, structure, tuple_of_handle, with,
-};
-use crate::submitted::{self, Submitted, implement_poll};
+use crate::structure::{self, Engine, Inner, Open, Pointee, Typed, result, with};
 
 /// Options of counters. `operations` and `direct` may differ between ranks.
 #[repr(C)]
@@ -48,42 +46,32 @@ options!(probeline_counters_options |_|
 );
 
 /// Counters in the memory of all ranks.
-pub struct probeline_counters(Handle<CountersInner>);
+pub struct probeline_counters(());
 
-type CountersInner = InnerOf<probeline_counters>;
+type CountersInner = Inner<probeline_counters>;
 
-pub(crate) struct Counters {
-    counters: Opened,
-}
+type Counters = counters::Counters<Engine, Vec<Operation>>;
 
-type Opened = counters::Counters<Engine, Vec<Operation>>;
-
-structure!(Counters [], counters);
-
-impl Counters {
-    /// Checks the keys of a batch.
-    fn check(&self, keys: &[u64]) -> Result<(), Error> {
-        let max = self.counters.config().key_bits;
-        let bits = |key: &u64| u64::BITS - key.leading_zeros();
-        let invalid = keys.iter().find(|key| **key >> max != 0);
-        invalid.map_or(Ok(()), |key| Err(OperationError::Key { bits: bits(key), max }.into()))
+impl Told for Outcome {
+    fn told(&self) -> (probeline_outcome, Option<&[u8]>) {
+        match self {
+            Self::Was(count) => (probeline_outcome::PROBELINE_FOUND, Some(count.bytes())),
+            Self::New => (probeline_outcome::PROBELINE_ABSENT, Some(0_u64.bytes())),
+            // Only keys of two words are unfinished.
+            Self::Full | Self::Unfinished => (probeline_outcome::PROBELINE_FULL, None),
+        }
     }
 }
-
-implement_poll!(Counters [], counters, {
-    Outcome::Was(count) => (probeline_outcome::PROBELINE_FOUND, Some(count.bytes())),
-    Outcome::New => (probeline_outcome::PROBELINE_ABSENT, Some(0_u64.bytes())),
-    // Only keys of two words are unfinished.
-    Outcome::Full | Outcome::Unfinished => (probeline_outcome::PROBELINE_FULL, None),
-});
 
 impl Pointee for probeline_counters {
     const NAME: &'static str = "counters";
     type Options = probeline_counters_options;
-    type Structure = Counters;
-    type Detail = ();
+    type Structure = Typed<Counters>;
 
-    fn plan(members: &mut Members, options: &Self::Options) -> Result<PlanOf<Self>, Error> {
+    fn plan(
+        members: &mut Members,
+        options: &Self::Options,
+    ) -> Result<Open<Typed<Counters>>, Error> {
         let &probeline_counters_options { keys, key_bits, operations, .. } = options;
         members.check_depth(operations, operations)?;
         let config = Config { direct: options.direct != 0, ..Config::for_keys(keys, key_bits) };
@@ -92,18 +80,36 @@ impl Pointee for probeline_counters {
                 "key_bits is {key_bits}, which leaves no bits for counts: give fewer, or more keys"
             )));
         }
-        Ok(Plan {
-            parameters: vec![("keys", keys), ("key_bits", key_bits.into())],
-            detail: (),
-            submitted: operations,
-            open: Box::new(move |members| {
-                let counters = open_container!(Opened, members, operations, config.sizes);
-                Ok(Box::new(Counters { counters }))
-            }),
-        })
+        let sizes = config.sizes(members.owners(), operations);
+        Ok(Box::new(move |members| {
+            Typed::open(members, (sizes, operations), (), |engine, storage, exchange| {
+                Counters::open(engine, config, storage, exchange)
+            })
+        }))
     }
+}
 
-    tuple_of_handle!();
+impl Keyed for probeline_counters {
+    type Request = Action;
+    type Word = u64;
+
+    fn sizes(_: &Self::Options, _: Action) -> Result<Sizes, Error> {
+        Ok(Sizes { key: 1, operand: 0, result: size_of::<u64>(), is_optional: true })
+    }
+}
+
+impl Submit<probeline_counters> for Typed<Counters> {
+    fn submit(&mut self, tag: Tag, action: Action, key: &[u64], _: &[u8]) -> Started {
+        self.front.submit(tag, &key[0], action)
+    }
+}
+
+/// Checks the keys of a batch.
+fn check(options: &probeline_counters_options, keys: &[u64]) -> Result<(), Error> {
+    let max = options.key_bits;
+    let bits = |key: &u64| u64::BITS - key.leading_zeros();
+    let invalid = keys.iter().find(|key| **key >> max != 0);
+    invalid.map_or(Ok(()), |key| Err(OperationError::Key { bits: bits(key), max }.into()))
 }
 
 /// Stores the default options and `size`, which is sizeof(probeline_counters_options).
@@ -133,7 +139,7 @@ pub unsafe extern "C" fn probeline_counters_open(
     counters: *mut *mut probeline_counters,
 ) -> probeline_status {
     // SAFETY: the program passes what this asks for (# Safety).
-    unsafe { structure::open(job, options, counters) }
+    unsafe { structure::open_for(job, options, counters) }
 }
 
 /// Waits for all ranks, closes the counters and frees them; `counters` may be NULL. Collective.
@@ -163,17 +169,14 @@ pub unsafe extern "C" fn probeline_counters_add(
     before: *mut u64,
     full: *mut u64,
 ) -> probeline_status {
-    let body = |CountersInner { structure, .. }: &mut CountersInner| {
+    let add = |inner: &mut CountersInner| {
+        let outcome = inner.structure.front.add(key, addend)?;
         // SAFETY: the program passes NULL or a place for a number (# Safety).
-        let full = unsafe { out(full, "full") }?;
-        let outcome = structure.counters.add(key, addend)?;
-        full.write(u64::from(outcome == Outcome::Full));
-        // SAFETY: as above.
         unsafe { put(before, outcome.count()) };
-        Ok(())
+        Ok(u64::from(outcome == Outcome::Full))
     };
-    // SAFETY: the program passes NULL or open counters (# Safety).
-    unsafe { with(counters, body) }
+    // SAFETY: the program passes NULL or open counters, and NULL or a place for a number (# Safety).
+    unsafe { result(counters, (full, "full"), add) }
 }
 
 /// Stores the count of a key at `count`: 0 if it has none. Waits for its operation.
@@ -186,13 +189,9 @@ pub unsafe extern "C" fn probeline_counters_get(
     key: u64,
     count: *mut u64,
 ) -> probeline_status {
-    let body = |CountersInner { structure, .. }: &mut CountersInner| {
-        // SAFETY: the program passes NULL or a place for a number (# Safety).
-        unsafe { out(count, "count") }?.write(structure.counters.get(key)?);
-        Ok(())
-    };
-    // SAFETY: the program passes NULL or open counters (# Safety).
-    unsafe { with(counters, body) }
+    let get = |inner: &mut CountersInner| Ok(inner.structure.front.get(key)?);
+    // SAFETY: the program passes NULL or open counters, and NULL or a place for a number (# Safety).
+    unsafe { result(counters, (count, "count"), get) }
 }
 
 /// Adds 1 to the counts of `count` keys, with as many in flight as the options allow, and stores at `full`
@@ -208,15 +207,14 @@ pub unsafe extern "C" fn probeline_counters_add_batch(
     count: usize,
     full: *mut u64,
 ) -> probeline_status {
-    let body = |CountersInner { structure, .. }: &mut CountersInner| {
-        // SAFETY: the program passes NULL or `count` keys and a place for a number (# Safety).
-        let (keys, full) = unsafe { (slice(keys, count, "keys")?, out(full, "full")?) };
-        structure.check(keys)?;
-        full.write(structure.counters.add_batch(keys)?);
-        Ok(())
+    let add = |inner: &mut CountersInner| {
+        // SAFETY: the program passes NULL or `count` keys (# Safety).
+        let keys = unsafe { slice(keys, count, "keys") }?;
+        check(&inner.options, keys)?;
+        Ok(inner.structure.front.add_batch(keys)?)
     };
-    // SAFETY: the program passes NULL or open counters (# Safety).
-    unsafe { with(counters, body) }
+    // SAFETY: the program passes NULL or open counters, and NULL or a place for a number (# Safety).
+    unsafe { result(counters, (full, "full"), add) }
 }
 
 /// Gets the counts of `count` keys, with as many in flight as the options allow, and stores them in
@@ -232,39 +230,19 @@ pub unsafe extern "C" fn probeline_counters_get_batch(
     count: usize,
     counts: *mut u64,
 ) -> probeline_status {
-    let body = |CountersInner { structure, .. }: &mut CountersInner| {
+    let body = |CountersInner { structure, options, .. }: &mut CountersInner| {
         // SAFETY: the program passes NULL or `count` keys and places for their counts (# Safety).
         let (keys, counts) =
             unsafe { (slice(keys, count, "keys")?, room(counts, count, "counts")?) };
-        structure.check(keys)?;
+        check(options, keys)?;
         let store = |place: usize, outcome: Outcome| {
             if let Some(to) = counts.get_mut(place) {
                 to.write(outcome.count());
             }
         };
-        Ok(structure.counters.run_all(keys, |_| Some(Action::Get), store)?)
+        Ok(structure.front.run_all(keys, |_| Some(Action::Get), store)?)
     };
     // SAFETY: the program passes NULL or open counters (# Safety).
-    unsafe { with(counters, body) }
-}
-
-/// Starts an operation on a key.
-///
-/// # Safety
-/// `counters` is NULL or open, and `to` is NULL or has room for a number until the operation has ended or the
-/// counters are closed.
-unsafe fn submit(
-    counters: *mut probeline_counters,
-    tag: u64,
-    key: u64,
-    action: Action,
-    to: *mut u64,
-) -> probeline_status {
-    let body = |CountersInner { structure, submitted, .. }: &mut CountersInner| {
-        let mine = Submitted { tag, to: to.cast() };
-        submitted.submit(mine, |tag| structure.counters.submit(tag, &key, action))
-    };
-    // SAFETY: the caller passes NULL or open counters (# Safety).
     unsafe { with(counters, body) }
 }
 
@@ -283,8 +261,9 @@ pub unsafe extern "C" fn probeline_counters_submit_add(
     addend: u64,
     before: *mut u64,
 ) -> probeline_status {
+    let pointers = (&raw const key, ptr::null(), before.cast());
     // SAFETY: the program passes NULL or open counters, and NULL or a place for a number (# Safety).
-    unsafe { submit(counters, tag, key, Action::Add(addend), before) }
+    unsafe { operations::submit(counters, tag, Ok(Action::Add(addend)), pointers) }
 }
 
 /// Starts to get the count of a key, which a poll stores at `count`: see probeline_counters_submit_add(). Never
@@ -299,8 +278,9 @@ pub unsafe extern "C" fn probeline_counters_submit_get(
     key: u64,
     count: *mut u64,
 ) -> probeline_status {
+    let pointers = (&raw const key, ptr::null(), count.cast());
     // SAFETY: the program passes NULL or open counters, and NULL or a place for a number (# Safety).
-    unsafe { submit(counters, tag, key, Action::Get, count) }
+    unsafe { operations::submit(counters, tag, Ok(Action::Get), pointers) }
 }
 
 /// Makes progress, and stores at most `capacity` operations that have ended, and their number. The outcome is
@@ -318,7 +298,7 @@ pub unsafe extern "C" fn probeline_counters_poll(
     count: *mut usize,
 ) -> probeline_status {
     // SAFETY: the program passes what this asks for (# Safety).
-    unsafe { submitted::poll(counters, finished, capacity, count) }
+    unsafe { operations::poll(counters, finished, capacity, count) }
 }
 
 /// Stores the largest count, at which counts stay. Never waits.
@@ -330,13 +310,9 @@ pub unsafe extern "C" fn probeline_counters_max_count(
     counters: *mut probeline_counters,
     count: *mut u64,
 ) -> probeline_status {
-    let body = |CountersInner { structure, .. }: &mut CountersInner| {
-        // SAFETY: the program passes NULL or a place for a number (# Safety).
-        unsafe { out(count, "count") }?.write(structure.counters.config().max_count());
-        Ok(())
-    };
-    // SAFETY: the program passes NULL or open counters (# Safety).
-    unsafe { with(counters, body) }
+    let max = |inner: &mut CountersInner| Ok(inner.structure.front.config().max_count());
+    // SAFETY: the program passes NULL or open counters, and NULL or a place for a number (# Safety).
+    unsafe { result(counters, (count, "count"), max) }
 }
 
 /// Stores the number of keys that have a count, on all ranks together. Collective.
@@ -382,7 +358,7 @@ pub unsafe extern "C" fn probeline_counters_for_each_local(
 ) -> probeline_status {
     let body = |CountersInner { structure, .. }: &mut CountersInner| {
         let visit = visit.ok_or_else(|| Error::invalid("visit is NULL"))?;
-        for (key, count) in structure.counters.local() {
+        for (key, count) in structure.front.local() {
             // SAFETY: the program passes a function that may be called with keys and `context` (# Safety).
             unsafe { visit(key, count, context) };
         }

@@ -93,7 +93,9 @@ impl Members {
 
     /// Returns what the collective calls of a structure need that was just opened.
     pub(crate) fn opened(&mut self, job: &Shared) -> Opened {
-        Opened { job: job.clone(), call: self.exchange().calls() }
+        let exchange = self.exchange();
+        let (rank, ranks, call) = (exchange.me().0, exchange.owners(), exchange.calls());
+        Opened { job: job.clone(), rank, ranks, call }
     }
 
     /// Checks that the transport can have `depth` posts in flight, which `operations` need.
@@ -122,6 +124,8 @@ impl Members {
 /// The job of an open structure, for its collective calls.
 pub(crate) struct Opened {
     pub(crate) job: Shared,
+    pub(crate) rank: u32,
+    pub(crate) ranks: u32,
     /// The number of the job's call that has opened it.
     call: u64,
 }

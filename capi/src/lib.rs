@@ -31,13 +31,13 @@ mod map_options;
 mod mpi_dht;
 mod mpi_dht_file;
 mod network;
+mod operations;
 mod options;
 mod queue;
 mod rendezvous;
 mod set;
 mod status;
 mod structure;
-mod submitted;
 mod table;
 mod version;
 

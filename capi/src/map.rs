@@ -5,35 +5,29 @@ use core::ptr;
 
 use probeline::map::{Bytes, Config, Request};
 
-use crate::cache::{self, Cache, Place};
-use crate::call::{call, out, product, put, room, slice};
-use crate::handle::Handle;
+use crate::cache::{self, Cache};
+use crate::call::call;
 use crate::job::{Members, probeline_job};
 use crate::map_options::{mode_of, probeline_map_options, probeline_map_stats};
+use crate::operations::{self, Keyed, Sizes, optional};
 use crate::options::{self, Options};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
-use crate::structure::{self, InnerOf, Plan, PlanOf, Pointee, tuple_of_handle, with};
-use crate::submitted::{self, Submitted};
+use crate::structure::{self, Inner, Open, Pointee, with};
 
 /// A cache of values by keys, in the memory of all ranks.
-pub struct probeline_map(Handle<MapInner>);
+pub struct probeline_map(());
 
-pub(crate) type MapInner = InnerOf<probeline_map>;
-
-pub(crate) struct Detail {
-    pub(crate) key_bytes: usize,
-    pub(crate) value_bytes: usize,
-}
+pub(crate) type MapInner = Inner<probeline_map>;
 
 impl Pointee for probeline_map {
     const NAME: &'static str = "map";
+    const OWN_OPTIONS: &'static [&'static str] =
+        &["operations", "claim_ticks", "claims_with_read", "direct"];
     type Options = probeline_map_options;
     type Structure = dyn Cache;
-    type Detail = Detail;
 
-    fn plan(members: &mut Members, options: &Self::Options) -> Result<PlanOf<Self>, Error> {
+    fn plan(members: &mut Members, options: &Self::Options) -> Result<Open<dyn Cache>, Error> {
         let (operations, owners) = (options.operations, members.owners());
-        let (key_bytes, value_bytes) = (options.key_bytes, options.value_bytes);
         let config = match options.buckets_per_rank {
             0 => Config::for_entries(options.entries, owners),
             buckets => Config::new(buckets),
@@ -47,24 +41,12 @@ impl Pointee for probeline_map {
             direct: options.direct != 0,
             format: options.format,
             mode: mode_of(options.mode),
-            key_bytes,
-            value_bytes,
+            key_bytes: options.key_bytes,
+            value_bytes: options.value_bytes,
             ..config
         };
-        Ok(Plan {
-            parameters: vec![
-                ("key_bytes", key_bytes as u64),
-                ("value_bytes", value_bytes as u64),
-                ("buckets_per_rank", options.buckets_per_rank),
-                ("entries", options.entries),
-            ],
-            detail: Detail { key_bytes, value_bytes },
-            submitted: operations,
-            open: Box::new(move |members| cache::open(members, config, operations)),
-        })
+        Ok(Box::new(move |members| cache::open(members, config, operations)))
     }
-
-    tuple_of_handle!();
 }
 
 /// Get a value.
@@ -92,104 +74,17 @@ fn write_of(operation: c_int, get: &str) -> Result<Request<()>, Error> {
     }
 }
 
-/// Keys, a request with the values of a program, and room for values.
-type Arguments<'a> = (&'a [u8], Request<&'a [u8]>, Place<'a>);
+impl Keyed for probeline_map {
+    const VALUE: &'static str = "value";
+    type Request = Request<()>;
+    type Word = u8;
 
-/// Returns `count` keys, and the values or the room for them that the request needs.
-///
-/// # Safety
-/// `keys` is NULL or has `count` keys, and `values` is NULL or has as many values or, for a get, room for them,
-/// which nothing else accesses meanwhile.
-#[inline(always)]
-unsafe fn arguments<'a>(
-    detail: &Detail,
-    request: Request<()>,
-    (keys, values): (*const c_void, *mut c_void),
-    count: usize,
-) -> Result<Arguments<'a>, Error> {
-    let bytes = product(count, detail.value_bytes)?;
-    let given = if request.value().is_some() { bytes } else { 0 };
-    let found = if request == Request::Get { bytes } else { 0 };
-    // SAFETY: the caller passes NULL, or `count` keys, and values or room for them (# Safety). At most one of
-    // the last two is not empty.
-    unsafe {
-        let keys = slice(keys.cast::<u8>(), product(count, detail.key_bytes)?, "key")?;
-        let given = slice(values.cast::<u8>(), given, "value")?;
-        let found = room(values.cast::<u8>(), found, "value")?;
-        Ok((keys, request.map(|()| given), found))
+    #[inline(always)]
+    fn sizes(options: &Self::Options, request: Request<()>) -> Result<Sizes, Error> {
+        let operand = if request.value().is_some() { options.value_bytes } else { 0 };
+        let result = if request == Request::Get { options.value_bytes } else { 0 };
+        Ok(Sizes { key: options.key_bytes, operand, result, is_optional: false })
     }
-}
-
-/// Runs a write.
-///
-/// # Safety
-/// `map` is NULL or open, `key` is NULL or a key, `value` is NULL or a value, and `outcome` is NULL or has room for
-/// an outcome.
-unsafe fn write(
-    map: *mut probeline_map,
-    request: Request<()>,
-    (key, value): (*const c_void, *const c_void),
-    outcome: *mut probeline_outcome,
-) -> probeline_status {
-    let body = |map: &mut MapInner| {
-        // SAFETY: the caller passes NULL or a key and a value of the map's sizes (# Safety).
-        let (key, request, _) =
-            unsafe { arguments(&map.detail, request, (key, value.cast_mut()), 1) }?;
-        let result = map.structure.write(key, request)?;
-        // SAFETY: the caller passes NULL or a place for an outcome (# Safety).
-        unsafe { put(outcome, result) };
-        Ok(())
-    };
-    // SAFETY: the caller passes NULL or an open map (# Safety).
-    unsafe { with(map, body) }
-}
-
-/// Runs an operation on `count` keys.
-///
-/// # Safety
-/// `map` is NULL or open, `keys` is NULL or has `count` keys, `values` is NULL or has as many values or, for a
-/// get, room for them, and `outcomes` is NULL or has room for as many outcomes.
-unsafe fn batch(
-    map: *mut probeline_map,
-    request: Result<Request<()>, Error>,
-    (keys, values): (*const c_void, *mut c_void),
-    count: usize,
-    outcomes: *mut probeline_outcome,
-) -> probeline_status {
-    let body = |map: &mut MapInner| {
-        let request = request?;
-        // SAFETY: the caller passes NULL or `count` keys, values or room for them, and places for outcomes
-        // (# Safety).
-        let ((keys, request, found), outcomes) = unsafe {
-            let arguments = arguments(&map.detail, request, (keys, values), count)?;
-            (arguments, room(outcomes, count, "outcomes")?)
-        };
-        map.structure.batch(keys, request, found, outcomes)
-    };
-    // SAFETY: the caller passes NULL or an open map (# Safety).
-    unsafe { with(map, body) }
-}
-
-/// Starts an operation.
-///
-/// # Safety
-/// `map` is NULL or open, `key` is NULL or a key, and `value` is NULL or a value or, for a get, has room for one
-/// until the operation has ended or the map is closed.
-unsafe fn submit(
-    map: *mut probeline_map,
-    tag: u64,
-    request: Result<Request<()>, Error>,
-    (key, value): (*const c_void, *mut c_void),
-) -> probeline_status {
-    let body = |MapInner { structure, detail, submitted, .. }: &mut MapInner| {
-        let request = request?;
-        // SAFETY: the caller passes NULL or a key, and a value or room for one (# Safety).
-        let (key, request, _) = unsafe { arguments(detail, request, (key, value), 1) }?;
-        let to = if request == Request::Get { value.cast() } else { ptr::null_mut() };
-        submitted.submit(Submitted { tag, to }, |tag| structure.submit(tag, key, request))
-    };
-    // SAFETY: the caller passes NULL or an open map (# Safety).
-    unsafe { with(map, body) }
 }
 
 /// Stores the default options and `size`, which is sizeof(probeline_map_options).
@@ -219,7 +114,7 @@ pub unsafe extern "C" fn probeline_map_open(
     map: *mut *mut probeline_map,
 ) -> probeline_status {
     // SAFETY: the program passes what this asks for (# Safety).
-    unsafe { structure::open(job, options, map) }
+    unsafe { structure::open_for(job, options, map) }
 }
 
 /// Waits for all ranks, closes the map and frees it; `map` may be NULL. Collective.
@@ -245,17 +140,9 @@ pub unsafe extern "C" fn probeline_map_get(
     value: *mut c_void,
     outcome: *mut probeline_outcome,
 ) -> probeline_status {
-    let body = |map: &mut MapInner| {
-        // SAFETY: the program passes NULL or a key of the map's size, room for a value, and a place for an
-        // outcome (# Safety).
-        let ((key, _, value), outcome) = unsafe {
-            (arguments(&map.detail, Request::Get, (key, value), 1)?, out(outcome, "outcome")?)
-        };
-        outcome.write(map.structure.get(key, value)?);
-        Ok(())
-    };
-    // SAFETY: the program passes NULL or an open map (# Safety).
-    unsafe { with(map, body) }
+    // SAFETY: the program passes NULL or an open map, a key of its size, room for a value, and a place for an
+    // outcome (# Safety).
+    unsafe { operations::run(map, Request::Get, (key.cast(), ptr::null(), value), Some(outcome)) }
 }
 
 /// Stores a value for the key, over an older one: PROBELINE_INSERTED, PROBELINE_UPDATED,
@@ -271,9 +158,10 @@ pub unsafe extern "C" fn probeline_map_put(
     value: *const c_void,
     outcome: *mut probeline_outcome,
 ) -> probeline_status {
+    let pointers = (key.cast(), value, ptr::null_mut());
     // SAFETY: the program passes NULL or an open map, a key and a value of its sizes, and a place for an
     // outcome (# Safety).
-    unsafe { write(map, Request::Put(()), (key, value), outcome) }
+    unsafe { operations::run(map, Request::Put(()), pointers, optional(outcome)) }
 }
 
 /// As probeline_map_put(), but leaves an older value as it is: PROBELINE_FOUND. Waits for its operation.
@@ -287,9 +175,10 @@ pub unsafe extern "C" fn probeline_map_put_if_absent(
     value: *const c_void,
     outcome: *mut probeline_outcome,
 ) -> probeline_status {
+    let pointers = (key.cast(), value, ptr::null_mut());
     // SAFETY: the program passes NULL or an open map, a key and a value of its sizes, and a place for an
     // outcome (# Safety).
-    unsafe { write(map, Request::PutIfAbsent(()), (key, value), outcome) }
+    unsafe { operations::run(map, Request::PutIfAbsent(()), pointers, optional(outcome)) }
 }
 
 /// Removes the key: PROBELINE_REMOVED, PROBELINE_ABSENT or PROBELINE_DROPPED. `outcome` may be NULL.
@@ -303,9 +192,10 @@ pub unsafe extern "C" fn probeline_map_remove(
     key: *const c_void,
     outcome: *mut probeline_outcome,
 ) -> probeline_status {
+    let pointers = (key.cast(), ptr::null(), ptr::null_mut());
     // SAFETY: the program passes NULL or an open map, a key of its size, and a place for an outcome
     // (# Safety).
-    unsafe { write(map, Request::Remove, (key, ptr::null()), outcome) }
+    unsafe { operations::run(map, Request::Remove, pointers, optional(outcome)) }
 }
 
 /// Gets the values of `count` keys, one after another in `keys`, and stores the outcome of each, as
@@ -322,9 +212,10 @@ pub unsafe extern "C" fn probeline_map_get_batch(
     values: *mut c_void,
     outcomes: *mut probeline_outcome,
 ) -> probeline_status {
+    let pointers = (keys.cast(), ptr::null(), values);
     // SAFETY: the program passes NULL or an open map, `count` keys, room for values, and places for outcomes
     // (# Safety).
-    unsafe { batch(map, Ok(Request::Get), (keys, values), count, outcomes) }
+    unsafe { operations::batch(map, Ok(Request::Get), pointers, count, Some(outcomes)) }
 }
 
 /// Runs PROBELINE_PUT, PROBELINE_PUT_IF_ABSENT or PROBELINE_REMOVE for `count` keys, one after another
@@ -343,9 +234,10 @@ pub unsafe extern "C" fn probeline_map_write_batch(
     outcomes: *mut probeline_outcome,
 ) -> probeline_status {
     let write = write_of(operation, "probeline_map_get_batch");
+    let pointers = (keys.cast(), values, ptr::null_mut());
     // SAFETY: the program passes NULL or an open map, `count` keys and values, and places for outcomes
     // (# Safety).
-    unsafe { batch(map, write, (keys, values.cast_mut()), count, outcomes) }
+    unsafe { operations::batch(map, write, pointers, count, Some(outcomes)) }
 }
 
 /// Starts PROBELINE_GET. If the key has a value, a poll stores it at `value`. The memory there must
@@ -363,7 +255,7 @@ pub unsafe extern "C" fn probeline_map_submit_get(
     value: *mut c_void,
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open map, a key of its size, and room for a value (# Safety).
-    unsafe { submit(map, tag, Ok(Request::Get), (key, value)) }
+    unsafe { operations::submit(map, tag, Ok(Request::Get), (key.cast(), ptr::null(), value)) }
 }
 
 /// Starts PROBELINE_PUT, PROBELINE_PUT_IF_ABSENT or PROBELINE_REMOVE, which probeline_map_poll()
@@ -382,7 +274,7 @@ pub unsafe extern "C" fn probeline_map_submit_write(
 ) -> probeline_status {
     let write = write_of(operation, "probeline_map_submit_get");
     // SAFETY: the program passes NULL or an open map, a key and a value of its sizes (# Safety).
-    unsafe { submit(map, tag, write, (key, value.cast_mut())) }
+    unsafe { operations::submit(map, tag, write, (key.cast(), value, ptr::null_mut())) }
 }
 
 /// Makes progress, and stores at most `capacity` operations that have ended, and their number. Never
@@ -399,7 +291,7 @@ pub unsafe extern "C" fn probeline_map_poll(
     count: *mut usize,
 ) -> probeline_status {
     // SAFETY: the program passes what this asks for (# Safety).
-    unsafe { submitted::poll(map, finished, capacity, count) }
+    unsafe { operations::poll(map, finished, capacity, count) }
 }
 
 /// Stores the number of entries in the whole map. Collective.

@@ -10,6 +10,7 @@ mod statistics;
 mod visible;
 
 use core::ffi::{c_char, c_int, c_void};
+use core::ptr;
 use core::time::Duration;
 use std::path::Path;
 use std::thread;
@@ -21,6 +22,7 @@ use crate::call::{call, path, put, room, slice};
 use crate::handle::{Abandon, Handle};
 use crate::map::MapInner;
 use crate::mpi_dht_file;
+use crate::operations::arguments;
 use crate::status::{Error, probeline_outcome, probeline_status};
 pub use create::probeline_dht_create;
 pub use program::probeline_dht_rendezvous;
@@ -100,10 +102,9 @@ unsafe fn with(table: *mut DHT, body: impl FnOnce(&mut Table) -> Result<c_int, E
 
 impl Table {
     fn new(map: MapInner, evicted: c_int, counts_accesses: bool) -> Self {
-        let ranks = map.opened.job.borrow_mut().owners();
         let accesses =
-            counts_accesses.then(|| Accesses::new(ranks, map.structure.config().candidates));
-        let scratch = vec![0; map.detail.value_bytes.div_ceil(size_of::<u64>())];
+            counts_accesses.then(|| Accesses::new(map.opened.ranks, map.options.candidates));
+        let scratch = vec![0; map.options.value_bytes.div_ceil(size_of::<u64>())];
         let counts = Counts::default();
         Self { map, evicted, counts, reset_at: counts, accesses, scratch }
     }
@@ -168,12 +169,10 @@ pub unsafe extern "C" fn probeline_dht_write(
 ) -> c_int {
     let body = |table: &mut Table| {
         let map = &mut table.map;
+        let pointers = (key.cast(), data, ptr::null_mut());
         // SAFETY: the program passes NULL or a key and a value of the map's sizes (# Safety).
-        let (key, data) = unsafe {
-            let key = slice(key.cast::<u8>(), map.detail.key_bytes, "key")?;
-            (key, slice(data.cast::<u8>(), map.detail.value_bytes, "data")?)
-        };
-        let outcome = map.structure.write(key, Request::Put(data))?;
+        let (key, data, _) = unsafe { arguments(map, Request::Put(()), pointers, 1) }?;
+        let outcome = map.structure.run(Request::Put(()), key, data, &mut [])?;
         let (code, at) = table.wrote(key, outcome)?;
         // SAFETY: the program passes `proc` and `index`, NULL or places for numbers (# Safety).
         unsafe { put_place(&at, proc, index) };
@@ -207,8 +206,8 @@ pub unsafe extern "C" fn probeline_dht_write_accumulate(
         let callback = callback.ok_or_else(none)?;
         let Table { map, scratch, .. } = inner;
         // SAFETY: the program passes NULL or a key of the map's size (# Safety).
-        let key = unsafe { slice(key.cast::<u8>(), map.detail.key_bytes, "key") }?;
-        let bytes = c_int::try_from(map.detail.value_bytes).unwrap_or(c_int::MAX);
+        let key = unsafe { slice(key.cast::<u8>(), map.options.key_bytes, "key") }?;
+        let bytes = c_int::try_from(map.options.value_bytes).unwrap_or(c_int::MAX);
         let mut returned = 0;
         let mut change = |value: &mut [u8]| {
             let place = scratch.as_mut_ptr().cast::<u8>();
@@ -257,12 +256,10 @@ pub unsafe extern "C" fn probeline_dht_read(
 ) -> c_int {
     let body = |table: &mut Table| {
         let map = &mut table.map;
+        let pointers = (key.cast(), ptr::null(), destination);
         // SAFETY: the program passes NULL or a key of the map's size, and room for a value (# Safety).
-        let (key, to) = unsafe {
-            let key = slice(key.cast::<u8>(), map.detail.key_bytes, "key")?;
-            (key, room(destination.cast::<u8>(), map.detail.value_bytes, "destination")?)
-        };
-        let outcome = map.structure.get(key, to)?;
+        let (key, _, to) = unsafe { arguments(map, Request::Get, pointers, 1) }?;
+        let outcome = map.structure.run(Request::Get, key, &[], to)?;
         if let Some(accesses) = &mut table.accesses {
             accesses.count(&map.structure.first_candidate(key)?, false);
         }
@@ -286,7 +283,7 @@ pub unsafe extern "C" fn probeline_dht_read_location(
     let body = |table: &mut Table| {
         let map = &mut table.map;
         // SAFETY: the program passes NULL or room for a value (# Safety).
-        let to = unsafe { room(destination.cast::<u8>(), map.detail.value_bytes, "destination") }?;
+        let to = unsafe { room(destination.cast::<u8>(), map.options.value_bytes, "destination") }?;
         let outcome = map.structure.get_at(proc, index.into(), to)?;
         Ok(table.has_read(outcome))
     };

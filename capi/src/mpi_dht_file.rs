@@ -37,7 +37,7 @@ fn failed<E: core::fmt::Display>(code: c_int, path: &Path) -> impl Fn(E) -> Fail
 /// Returns the header of files of a map.
 fn header(map: &MapInner) -> [u8; HEADER_BYTES] {
     // At most 8 KiB, by the limits of a map.
-    let bytes = [map.detail.key_bytes, map.detail.value_bytes]
+    let bytes = [map.options.key_bytes, map.options.value_bytes]
         .map(|bytes| i32::try_from(bytes).unwrap_or(0));
     let mut header = [0; HEADER_BYTES];
     header.copy_from_slice(bytes.map(i32::to_ne_bytes).as_flattened());
@@ -45,7 +45,7 @@ fn header(map: &MapInner) -> [u8; HEADER_BYTES] {
 }
 
 fn entry_bytes(map: &MapInner) -> u64 {
-    (map.detail.key_bytes + map.detail.value_bytes) as u64
+    (map.options.key_bytes + map.options.value_bytes) as u64
 }
 
 /// Ends a phase: all ranks return the code of the first one that failed, after its text was stored.
@@ -76,7 +76,7 @@ pub(crate) fn save(map: &mut MapInner, path: Result<&Path, Error>) -> Result<c_i
     let path = map.opened.collective(SAVE, path, |path, _| Ok(path))?;
     let mut mine = 0;
     let counted = map.structure.for_each_local(&mut |_, _| mine += 1);
-    let rank = map.opened.job.borrow_mut().exchange().me().0;
+    let rank = map.opened.rank;
     let all = map.opened.gather(SAVE, [mine])?;
     counted?;
     let before: u64 = all.iter().take(rank as usize).map(|[count]| count).sum();
@@ -121,11 +121,7 @@ pub(crate) fn load(map: &mut MapInner, path: Result<&Path, Error>) -> Result<c_i
         Ok(opened) => opened,
         Err(code) => return Ok(code),
     };
-    let (rank, ranks) = {
-        let mut members = map.opened.job.borrow_mut();
-        let exchange = members.exchange();
-        (u64::from(exchange.me().0), u64::from(exchange.owners()))
-    };
+    let (rank, ranks) = (u64::from(map.opened.rank), u64::from(map.opened.ranks));
     let first_of = |rank: u64| entries / ranks * rank + rank.min(entries % ranks);
     let read = read_part(map, &mut file, first_of(rank), first_of(rank + 1))
         .map_err(|(code, text)| (code, format!("{}: {text}", path.display())));
@@ -146,7 +142,7 @@ fn open(map: &MapInner, path: &Path) -> Result<(File, u64), Failed> {
     if found != header(map) {
         let (sizes, _) = found.as_chunks();
         let sizes: Vec<_> = sizes.iter().map(|bytes| i32::from_ne_bytes(*bytes)).collect();
-        let mine = [map.detail.key_bytes, map.detail.value_bytes];
+        let mine = [map.options.key_bytes, map.options.value_bytes];
         return wrong(format!("it has keys and values of {sizes:?} bytes, the table of {mine:?}"));
     }
     let (body, each) = (bytes - HEADER_BYTES as u64, entry_bytes(map));
@@ -163,7 +159,7 @@ fn read_part(map: &mut MapInner, file: &mut File, first: u64, end: u64) -> Resul
     file.seek(SeekFrom::Start(at)).map_err(unreadable)?;
     let mut file = BufReader::new(file);
     let (mut keys, mut values, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut key, mut value) = (vec![0; map.detail.key_bytes], vec![0; map.detail.value_bytes]);
+    let (mut key, mut value) = (vec![0; map.options.key_bytes], vec![0; map.options.value_bytes]);
     let mut next = first;
     while next < end {
         keys.clear();
@@ -178,7 +174,7 @@ fn read_part(map: &mut MapInner, file: &mut File, first: u64, end: u64) -> Resul
             outcomes.push(core::mem::MaybeUninit::uninit());
         }
         map.structure
-            .batch(&keys, Request::Put(&values), &mut [], &mut outcomes)
+            .batch(Request::Put(()), &keys, &values, &mut [], &mut outcomes)
             .map_err(|error| (CANNOT_READ, error.to_string()))?;
         next = block_end;
     }

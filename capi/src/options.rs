@@ -3,6 +3,7 @@
 
 use core::fmt;
 
+use probeline::pipeline::Parameter;
 use probeline::transport::Owner;
 
 use crate::call::out;
@@ -25,6 +26,12 @@ pub(crate) trait Options: Extensible {
     /// Checks all numbers. Call it before anything else: no value that it accepts overflows.
     fn check(&self) -> Result<(), Error> {
         self.fields().iter().try_for_each(Field::check)
+    }
+
+    /// Returns the checked numbers that all ranks must give equal, which are all but those of these names.
+    fn parameters(&self, own: &[&str]) -> Vec<Parameter> {
+        let shared = self.fields().into_iter().filter(|field| !own.contains(&field.name));
+        shared.map(|field| (field.name, u64::try_from(field.value).unwrap_or(u64::MAX))).collect()
     }
 }
 

@@ -6,20 +6,15 @@ use core::ptr;
 use probeline::containers::queue::{self, Action, Config, Operation, Outcome};
 use probeline::containers::{BatchError, OperationError, Plain};
 use probeline::pipeline::Tag;
-use probeline::transport::{Exchange, Owner};
+use probeline::transport::Owner;
 
-use crate::cache::{Place, copy};
-use crate::call::{call, out, product, room, slice};
-use crate::handle::Handle;
+use crate::call::{call, product, room, slice};
 use crate::job::{Members, probeline_job};
+use crate::operations::{self, Keyed, Place, Sizes, Started, Submit, Told, copy};
 use crate::options::Allowed::Range;
 use crate::options::{self, Extensible, MAX_KEYS, MAX_OPERATIONS, Options, options};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
-use crate::structure::{
-    self, Engine, InnerOf, MAX_BYTES, Plan, PlanOf, Pointee, Structure, open_container, structure,
-    tuple_of_handle, with, with_block,
-};
-use crate::submitted::{self, Poll, Started, Submitted, implement_poll};
+use crate::structure::{self, Engine, Inner, MAX_BYTES, Open, Pointee, Typed, result, with_block};
 
 /// Values that are copied at once.
 const BLOCK: usize = 256;
@@ -49,68 +44,77 @@ options!(probeline_queue_options |_|
 );
 
 /// A queue with a ring on each rank.
-pub struct probeline_queue(Handle<QueueInner>);
+pub struct probeline_queue(());
 
-type QueueInner = InnerOf<probeline_queue>;
+type QueueInner = Inner<probeline_queue>;
 
-pub(crate) struct Detail {
-    value_bytes: usize,
-    ranks: u32,
-}
-
-impl Detail {
+impl QueueInner {
     /// Returns the owner of a ring.
     fn host(&self, host: u32) -> Result<Owner, Error> {
-        options::check_rank("host", host, self.ranks)
+        options::check_rank("host", host, self.opened.ranks)
     }
 }
 
 impl Pointee for probeline_queue {
     const NAME: &'static str = "queue";
+    const OWN_OPTIONS: &'static [&'static str] = &[];
     type Options = probeline_queue_options;
     type Structure = dyn Queue;
-    type Detail = Detail;
 
-    fn plan(members: &mut Members, options: &Self::Options) -> Result<PlanOf<Self>, Error> {
+    fn plan(members: &mut Members, options: &Self::Options) -> Result<Open<dyn Queue>, Error> {
         let &probeline_queue_options { value_bytes, capacity, operations, .. } = options;
         members.check_depth(operations, operations)?;
         let config = Config { in_flight: operations, value_bytes, ..Config::new(capacity) };
-        Ok(Plan {
-            parameters: vec![
-                ("value_bytes", value_bytes as u64),
-                ("operations", operations.into()),
-                ("capacity", capacity),
-            ],
-            detail: Detail { value_bytes, ranks: members.owners() },
-            submitted: operations,
-            open: Box::new(move |members| {
-                with_block!(value_bytes, V => {
-                    let queue = open_container!(Opened<V>, members, operations, config.sizes::<V>);
-                    let values = Vec::with_capacity(BLOCK);
-                    Ok(Box::new(Typed { queue, bytes: value_bytes, values, unfinished: None }))
-                })
-            }),
+        let ranks = members.owners();
+        Ok(Box::new(move |members| {
+            with_block!(value_bytes, V => {
+                let sizes = (config.sizes::<V>(ranks, operations), operations);
+                let own = Own { values: Vec::with_capacity(BLOCK), unfinished: None };
+                Ok(Typed::open(members, sizes, own, |engine, storage, exchange| {
+                    Opened::<V>::open(engine, config, storage, exchange)
+                })?)
+            })
+        }))
+    }
+}
+
+/// An operation that is submitted.
+#[derive(Clone, Copy)]
+pub(crate) enum Request {
+    Push,
+    Pop,
+}
+
+impl Keyed for probeline_queue {
+    const VALUE: &'static str = "the value";
+    type Request = Request;
+    /// The host.
+    type Word = u32;
+
+    fn sizes(options: &Self::Options, request: Request) -> Result<Sizes, Error> {
+        let (key, bytes, is_optional) = (1, options.value_bytes, false);
+        Ok(match request {
+            Request::Push => Sizes { key, operand: bytes, result: 0, is_optional },
+            Request::Pop => Sizes { key, operand: 0, result: bytes, is_optional },
         })
     }
 
-    tuple_of_handle!();
+    fn check(inner: &QueueInner, hosts: &[u32]) -> Result<(), Error> {
+        hosts.iter().try_for_each(|host| inner.host(*host).map(drop))
+    }
 }
 
 /// A queue whose values have a size that is known at run time only. Callers pass exactly this size.
-pub(crate) trait Queue: Structure + Poll {
+pub(crate) trait Queue: Submit<probeline_queue> {
     /// Pushes values in order, and returns how many the ring had room for.
     fn push(&mut self, host: Owner, values: &[u8]) -> Result<usize, Error>;
     /// Pops values, as many as there is room for, and returns how many there were.
     fn pop(&mut self, host: Owner, values: Place<'_>) -> Result<usize, Error>;
-    /// Starts to push a value, or to pop one.
-    fn submit(&mut self, tag: Tag, host: Owner, value: Option<&[u8]>) -> Started;
     /// Passes the ticket that the last pop found unfinished. Returns false if the ring is not there.
     fn skip(&mut self, host: Owner) -> Result<bool, Error>;
 }
 
-struct Typed<V: Plain> {
-    queue: Opened<V>,
-    bytes: usize,
+struct Own<V> {
     /// Values of a batch.
     values: Vec<V>,
     /// The ring and the ticket that the last pop found unfinished.
@@ -119,17 +123,26 @@ struct Typed<V: Plain> {
 
 type Opened<V> = queue::Queue<Engine, Vec<Operation<V>>, V>;
 
-structure!(Typed<V> [V: Plain], queue);
+impl<V: Plain> Submit<probeline_queue> for Typed<Opened<V>, Own<V>> {
+    fn submit(&mut self, tag: Tag, request: Request, host: &[u32], value: &[u8]) -> Started {
+        let action = match request {
+            Request::Push => Action::Push(V::from_bytes(value)),
+            Request::Pop => Action::Pop,
+        };
+        self.front.submit(tag, &Owner(host[0]), action)
+    }
+}
 
-impl<V: Plain> Queue for Typed<V> {
+impl<V: Plain> Queue for Typed<Opened<V>, Own<V>> {
     fn push(&mut self, host: Owner, values: &[u8]) -> Result<usize, Error> {
+        let (bytes, own) = (self.front.config().value_bytes, &mut self.own);
         let mut pushed = 0;
-        for values in values.chunks(BLOCK * self.bytes) {
-            self.values.clear();
-            self.values.extend(values.chunks_exact(self.bytes).map(V::from_bytes));
-            let count = self.queue.push_batch(host, &self.values)?;
+        for values in values.chunks(BLOCK * bytes) {
+            own.values.clear();
+            own.values.extend(values.chunks_exact(bytes).map(V::from_bytes));
+            let count = self.front.push_batch(host, &own.values)?;
             pushed += count;
-            if count < self.values.len() {
+            if count < own.values.len() {
                 break;
             }
         }
@@ -137,25 +150,25 @@ impl<V: Plain> Queue for Typed<V> {
     }
 
     fn pop(&mut self, host: Owner, values: Place<'_>) -> Result<usize, Error> {
+        let (bytes, own) = (self.front.config().value_bytes, &mut self.own);
         let mut popped = 0;
-        self.unfinished = None;
-        for room in values.chunks_mut(BLOCK * self.bytes) {
-            let count = room.len() / self.bytes;
-            self.values.clear();
-            self.values.resize(count, V::zeroed(self.bytes));
-            let found = match self.queue.pop_batch(host, &mut self.values) {
+        own.unfinished = None;
+        for room in values.chunks_mut(BLOCK * bytes) {
+            let count = room.len() / bytes;
+            own.values.clear();
+            own.values.resize(count, V::zeroed(bytes));
+            let found = match self.front.pop_batch(host, &mut own.values) {
                 Ok(found) => found,
                 Err(error) if popped > 0 && error.is_found_again() => break,
-                Err(BatchError::Operation(error)) => {
-                    if let OperationError::Unfinished { ticket } = error {
-                        self.unfinished = Some((host, ticket));
+                Err(error) => {
+                    if let BatchError::Operation(OperationError::Unfinished { ticket }) = error {
+                        own.unfinished = Some((host, ticket));
                     }
                     return Err(error.into());
                 }
-                Err(error) => return Err(error.into()),
             };
-            let places = room.chunks_exact_mut(self.bytes);
-            self.values.iter().zip(places).take(found).for_each(|(v, to)| copy(v.bytes(), to));
+            let places = room.chunks_exact_mut(bytes);
+            own.values.iter().zip(places).take(found).for_each(|(v, to)| copy(v.bytes(), to));
             popped += found;
             if found < count {
                 break;
@@ -164,26 +177,25 @@ impl<V: Plain> Queue for Typed<V> {
         Ok(popped)
     }
 
-    fn submit(&mut self, tag: Tag, host: Owner, value: Option<&[u8]>) -> Started {
-        let push = |value| Action::Push(V::from_bytes(value));
-        self.queue.submit(tag, &host, value.map_or(Action::Pop, push))
-    }
-
     fn skip(&mut self, host: Owner) -> Result<bool, Error> {
-        let Some((_, ticket)) = self.unfinished.filter(|(at, _)| *at == host) else {
+        let Some((_, ticket)) = self.own.unfinished.filter(|(at, _)| *at == host) else {
             let text = "the last pop did not return PROBELINE_ERROR_UNFINISHED from this rank";
             return Err(Error::invalid(text));
         };
-        Ok(self.queue.skip(host, ticket)?)
+        Ok(self.front.skip(host, ticket)?)
     }
 }
 
-implement_poll!(Typed<V> [V: Plain], queue, {
-    Outcome::Pushed(_) => (probeline_outcome::PROBELINE_INSERTED, None),
-    Outcome::Full => (probeline_outcome::PROBELINE_FULL, None),
-    Outcome::Popped(value) => (probeline_outcome::PROBELINE_FOUND, Some(value.bytes())),
-    Outcome::Empty => (probeline_outcome::PROBELINE_ABSENT, None),
-});
+impl<V: Plain> Told for Outcome<V> {
+    fn told(&self) -> (probeline_outcome, Option<&[u8]>) {
+        match self {
+            Self::Pushed(_) => (probeline_outcome::PROBELINE_INSERTED, None),
+            Self::Full => (probeline_outcome::PROBELINE_FULL, None),
+            Self::Popped(value) => (probeline_outcome::PROBELINE_FOUND, Some(value.bytes())),
+            Self::Empty => (probeline_outcome::PROBELINE_ABSENT, None),
+        }
+    }
+}
 
 /// Stores the default options and `size`, which is sizeof(probeline_queue_options).
 /// Never waits; any thread.
@@ -212,7 +224,7 @@ pub unsafe extern "C" fn probeline_queue_open(
     queue: *mut *mut probeline_queue,
 ) -> probeline_status {
     // SAFETY: the program passes what this asks for (# Safety).
-    unsafe { structure::open(job, options, queue) }
+    unsafe { structure::open_for(job, options, queue) }
 }
 
 /// Waits for all ranks, closes the queue and frees it with the values in its rings; `queue` may be NULL.
@@ -274,16 +286,14 @@ pub unsafe extern "C" fn probeline_queue_push_batch(
     count: usize,
     pushed: *mut usize,
 ) -> probeline_status {
-    let body = |QueueInner { structure, detail, .. }: &mut QueueInner| {
-        let bytes = product(count, detail.value_bytes)?;
-        // SAFETY: the program passes NULL or `count` values, and a place for a number (# Safety).
-        let (values, pushed) =
-            unsafe { (slice(values.cast::<u8>(), bytes, "the value")?, out(pushed, "pushed")?) };
-        pushed.write(structure.push(detail.host(host)?, values)?);
-        Ok(())
+    let push = |inner: &mut QueueInner| {
+        let (host, bytes) = (inner.host(host)?, product(count, inner.options.value_bytes)?);
+        // SAFETY: the program passes NULL or `count` values (# Safety).
+        let values = unsafe { slice(values.cast::<u8>(), bytes, "the value") }?;
+        inner.structure.push(host, values)
     };
-    // SAFETY: the program passes NULL or an open queue (# Safety).
-    unsafe { with(queue, body) }
+    // SAFETY: the program passes NULL or an open queue, and a place for a number (# Safety).
+    unsafe { result(queue, (pushed, "pushed"), push) }
 }
 
 /// Pops the oldest values, at most `capacity`, from the ring of the rank `host`, stores them one after
@@ -301,17 +311,14 @@ pub unsafe extern "C" fn probeline_queue_pop_batch(
     capacity: usize,
     popped: *mut usize,
 ) -> probeline_status {
-    let body = |QueueInner { structure, detail, .. }: &mut QueueInner| {
-        let bytes = product(capacity, detail.value_bytes)?;
-        // SAFETY: the program passes NULL or room for `capacity` values, and a place for a number
-        // (# Safety).
-        let (values, popped) =
-            unsafe { (room(values.cast::<u8>(), bytes, "the value")?, out(popped, "popped")?) };
-        popped.write(structure.pop(detail.host(host)?, values)?);
-        Ok(())
+    let pop = |inner: &mut QueueInner| {
+        let (host, bytes) = (inner.host(host)?, product(capacity, inner.options.value_bytes)?);
+        // SAFETY: the program passes NULL or room for `capacity` values (# Safety).
+        let values = unsafe { room(values.cast::<u8>(), bytes, "the value") }?;
+        inner.structure.pop(host, values)
     };
-    // SAFETY: the program passes NULL or an open queue (# Safety).
-    unsafe { with(queue, body) }
+    // SAFETY: the program passes NULL or an open queue, and a place for a number (# Safety).
+    unsafe { result(queue, (popped, "popped"), pop) }
 }
 
 /// Starts to push a value, which is copied, to the ring of the rank `host`. Values that are in flight together get
@@ -327,14 +334,9 @@ pub unsafe extern "C" fn probeline_queue_submit_push(
     host: u32,
     value: *const c_void,
 ) -> probeline_status {
-    let body = |QueueInner { structure, detail, submitted, .. }: &mut QueueInner| {
-        // SAFETY: the program passes NULL or a value (# Safety).
-        let value = unsafe { slice(value.cast::<u8>(), detail.value_bytes, "the value") }?;
-        let (host, mine) = (detail.host(host)?, Submitted { tag, to: ptr::null_mut() });
-        submitted.submit(mine, |tag| structure.submit(tag, host, Some(value)))
-    };
-    // SAFETY: the program passes NULL or an open queue (# Safety).
-    unsafe { with(queue, body) }
+    let pointers = (&raw const host, value, ptr::null_mut());
+    // SAFETY: the program passes NULL or an open queue, and a value (# Safety).
+    unsafe { operations::submit(queue, tag, Ok(Request::Push), pointers) }
 }
 
 /// Starts to pop the oldest value from the ring of the rank `host`, which a poll stores at `value`. The memory there
@@ -351,14 +353,9 @@ pub unsafe extern "C" fn probeline_queue_submit_pop(
     host: u32,
     value: *mut c_void,
 ) -> probeline_status {
-    let body = |QueueInner { structure, detail, submitted, .. }: &mut QueueInner| {
-        // SAFETY: nothing is written through it.
-        unsafe { room(value.cast::<u8>(), detail.value_bytes, "the value") }?;
-        let (host, mine) = (detail.host(host)?, Submitted { tag, to: value.cast() });
-        submitted.submit(mine, |tag| structure.submit(tag, host, None))
-    };
-    // SAFETY: the program passes NULL or an open queue (# Safety).
-    unsafe { with(queue, body) }
+    let pointers = (&raw const host, ptr::null(), value);
+    // SAFETY: the program passes NULL or an open queue, and room for a value (# Safety).
+    unsafe { operations::submit(queue, tag, Ok(Request::Pop), pointers) }
 }
 
 /// Makes progress, and stores at most `capacity` operations that have ended, and their number. The outcome of a push
@@ -376,7 +373,7 @@ pub unsafe extern "C" fn probeline_queue_poll(
     count: *mut usize,
 ) -> probeline_status {
     // SAFETY: the program passes what this asks for (# Safety).
-    unsafe { submitted::poll(queue, finished, capacity, count) }
+    unsafe { operations::poll(queue, finished, capacity, count) }
 }
 
 /// Passes the value whose push the last probeline_queue_pop() or probeline_queue_pop_batch() of this handle has found
@@ -391,14 +388,9 @@ pub unsafe extern "C" fn probeline_queue_skip(
     host: u32,
     skipped: *mut usize,
 ) -> probeline_status {
-    let body = |QueueInner { structure, detail, .. }: &mut QueueInner| {
-        // SAFETY: the program passes NULL or a place for a number (# Safety).
-        let skipped = unsafe { out(skipped, "skipped") }?;
-        skipped.write(structure.skip(detail.host(host)?)?.into());
-        Ok(())
-    };
-    // SAFETY: the program passes NULL or an open queue (# Safety).
-    unsafe { with(queue, body) }
+    let skip = |inner: &mut QueueInner| Ok(inner.structure.skip(inner.host(host)?)?.into());
+    // SAFETY: the program passes NULL or an open queue, and a place for a number (# Safety).
+    unsafe { result(queue, (skipped, "skipped"), skip) }
 }
 
 #[cfg(test)]
@@ -411,13 +403,15 @@ mod tests {
     /// A push took its ticket, and its rank was lost before it stored the value.
     #[test]
     fn skips_unfinished_push() {
-        let config = Config { in_flight: 4, ..Config::new(8) };
+        let config = Config { in_flight: 4, value_bytes: 8, ..Config::new(8) };
         let engine = Builder::new(config.sizes::<u64>(1, 4)).open(&mut Alone).unwrap();
         let storage = vec![Operation::EMPTY; 4];
         let queue = queue::Queue::open(Engine::new(engine), config, storage, &mut Alone).unwrap();
-        let mut queue = Typed::<u64> { queue, bytes: 8, values: Vec::new(), unfinished: None };
+        let own = Own::<u64> { values: Vec::new(), unfinished: None };
+        let submitted = operations::Submissions::new(4);
+        let mut queue = Typed { front: queue, own, submitted };
         let (host, mut value) = (Owner(0), [MaybeUninit::uninit(); 8]);
-        queue.queue.call(&host, Action::Take(1)).unwrap();
+        queue.front.call(&host, Action::Take(1)).unwrap();
         assert_eq!(queue.push(host, &[7; 8]).unwrap(), 1);
         let refused = queue.skip(host).unwrap_err();
         assert_eq!(refused.status, probeline_status::PROBELINE_ERROR_INVALID);

@@ -1,17 +1,16 @@
 //! Tables of both kinds behind one trait, with the width of keys chosen at run time.
 
-use probeline::pipeline::{self, Open, OperationOf};
+use probeline::pipeline::{self, Kind, Open, OperationOf};
 use probeline::table::{
-    self, BatchError, Config, Ended, Finished, Intent, Keys, Narrow, OperationError, Outcome,
-    Stats, Tag, Wide, WideConfig,
+    self, BatchError, Config, Ended, Intent, Keys, Narrow, Outcome, Stats, Tag, Wide, WideConfig,
 };
-use probeline::transport::{Exchange, Sizes};
+use probeline::transport::Sizes;
 
-use crate::cache::Outcomes;
 use crate::job::Members;
-use crate::status::Error;
-use crate::structure::{Engine, Structure, structure};
-use crate::submitted::Started;
+use crate::operations::{self, Outcomes, Place, Run, Started, Submit, Told};
+use crate::status::{Error, probeline_outcome};
+use crate::structure::{Engine, Typed};
+use crate::table::probeline_table;
 
 /// The widest key in words.
 pub(crate) const MAX_WORDS: usize = 64;
@@ -34,12 +33,7 @@ fn store<A: Copy + Into<Ended>>(
 }
 
 /// A set of keys of some words.
-pub(crate) trait Set: Structure {
-    fn call(&mut self, key: &[u64], intent: Intent) -> Result<Ended, Error>;
-    /// `keys` has as many keys as `outcomes`, which are undefined after an error.
-    fn batch(&mut self, keys: &[u64], intent: Intent, outcomes: Outcomes<'_>) -> Result<(), Error>;
-    fn submit(&mut self, tag: Tag, key: &[u64], intent: Intent) -> Started;
-    fn poll(&mut self, out: &mut [Finished]) -> Result<usize, OperationError>;
+pub(crate) trait Set: Run<probeline_table> {
     fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u64])) -> Result<(), Error>;
     fn stats(&self) -> &Stats;
 }
@@ -81,10 +75,10 @@ fn open_as<K: OfWords + Open + 'static>(
     sizes: Sizes,
     operations: u32,
 ) -> Result<Box<dyn Set>, Error> {
-    let engine = members.open(sizes)?;
-    let storage = vec![OperationOf::<K>::EMPTY; operations as usize];
-    let table = table::Set::open(engine, config, storage, members.exchange())?;
-    Ok(Box::new(Sized::<K> { table, words, keys: Vec::new() }))
+    let own = Own { words, keys: Vec::new() };
+    Ok(Typed::open(members, (sizes, operations), own, |engine, storage, exchange| {
+        table::Set::<_, _, K>::open(engine, config, storage, exchange)
+    })?)
 }
 
 /// A kind of keys that the words of a caller's key make.
@@ -119,55 +113,65 @@ impl<const W: usize> OfWords for Wide<W> {
     }
 }
 
-/// A table whose keys have some words, up to those of its kind.
-struct Sized<K: Keys> {
-    table: Opened<K>,
+/// What a table needs whose keys have some words, up to those of its kind.
+struct Own<K> {
     /// Words of a key, at least 1.
     words: usize,
     /// Keys of a batch in the form of the table.
-    keys: Vec<K::Key>,
+    keys: Vec<K>,
 }
 
-type Opened<K> = table::Set<Engine, Vec<OperationOf<K>>, K>;
+type Opened<K> = Typed<table::Set<Engine, Vec<OperationOf<K>>, K>, Own<<K as Kind>::Key>>;
 
-structure!(Sized<K> [K: OfWords], table);
+impl Told for Ended {
+    fn told(&self) -> (probeline_outcome, Option<&[u8]>) {
+        ((*self).into(), None)
+    }
+}
 
-impl<K: OfWords> Set for Sized<K> {
-    fn call(&mut self, key: &[u64], intent: Intent) -> Result<Ended, Error> {
-        Ok(self.table.call(&K::key(key), intent)?)
+impl<K: OfWords + 'static> Submit<probeline_table> for Opened<K> {
+    fn submit(&mut self, tag: Tag, intent: Intent, key: &[u64], _: &[u8]) -> Started {
+        pipeline::Structure::submit(&mut self.front, tag, &K::key(key), intent)
+    }
+}
+
+impl<K: OfWords + 'static> Run<probeline_table> for Opened<K> {
+    fn run(&mut self, intent: Intent, key: &[u64], _: &[u8], _: Place<'_>) -> operations::Ended {
+        Ok(self.front.call(&K::key(key), intent)?.into())
     }
 
-    fn batch(&mut self, keys: &[u64], intent: Intent, outcomes: Outcomes<'_>) -> Result<(), Error> {
-        let blocks = keys.chunks(BLOCK * self.words).zip(outcomes.chunks_mut(BLOCK));
+    fn batch(
+        &mut self,
+        intent: Intent,
+        keys: &[u64],
+        _: &[u8],
+        _: Place<'_>,
+        outcomes: Outcomes<'_>,
+    ) -> Result<(), Error> {
+        let (table, Own { words, keys: staged }) = (&mut self.front, &mut self.own);
+        let blocks = keys.chunks(BLOCK * *words).zip(outcomes.chunks_mut(BLOCK));
         for (keys, outcomes) in blocks {
-            self.keys.clear();
-            self.keys.extend(keys.chunks_exact(self.words).map(K::key));
-            let (table, keys) = (&mut self.table, &self.keys);
+            staged.clear();
+            staged.extend(keys.chunks_exact(*words).map(K::key));
             match intent {
                 Intent::FindOrPut => {
-                    store(outcomes, Outcome::Full, |to| table.find_or_put_batch(keys, to))?;
+                    store(outcomes, Outcome::Full, |to| table.find_or_put_batch(staged, to))?;
                 }
-                Intent::Find => store(outcomes, false, |to| table.find_batch(keys, to))?,
+                Intent::Find => store(outcomes, false, |to| table.find_batch(staged, to))?,
             }
         }
         Ok(())
     }
+}
 
-    fn submit(&mut self, tag: Tag, key: &[u64], intent: Intent) -> Started {
-        pipeline::Structure::submit(&mut self.table, tag, &K::key(key), intent)
-    }
-
-    fn poll(&mut self, out: &mut [Finished]) -> Result<usize, OperationError> {
-        self.table.poll_into(out).map(|out| out.len())
-    }
-
+impl<K: OfWords + 'static> Set for Opened<K> {
     fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u64])) -> Result<(), Error> {
-        let words = self.words;
+        let words = self.own.words;
         let visit = |key: &K::Key| visit(K::words(key).get(..words).unwrap_or_default());
-        Ok(self.table.for_each_local(visit)?)
+        Ok(self.front.for_each_local(visit)?)
     }
 
     fn stats(&self) -> &Stats {
-        self.table.stats()
+        self.front.stats()
     }
 }

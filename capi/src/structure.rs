@@ -1,17 +1,21 @@
 //! Structures behind handles of C: the engine below them, and how they are opened, used, counted, cleared and
 //! closed.
 
+use core::any::Any;
+use core::ops::DerefMut;
 use core::ptr;
 
-use probeline::pipeline::Parameter;
-use probeline::transport::{Exchange, Transport, forward_transport};
+use probeline::pipeline::{
+    self, CollectiveError, Kind, Machine, Operation, OperationOf, OutcomeOf,
+};
+use probeline::transport::{Exchange, Sizes, Transport, forward_transport};
 
 use crate::call::{call, out, put};
 use crate::handle::{Abandon, Handle};
 use crate::job::{Members, Opened, Shared, members, probeline_job, with_shared};
+use crate::operations::{Polled, Room, Submissions, Told};
 use crate::options::{self, Options};
 use crate::status::{Error, probeline_status};
-use crate::submitted::Submissions;
 
 /// An engine of the transport of the job: one type for all transports, so that structures are compiled once.
 pub(crate) struct Engine(Box<dyn Transport>);
@@ -27,48 +31,105 @@ impl Transport for Engine {
     forward_transport!(0: poll, landed, staged, window, direct);
 }
 
+/// A structure that can be closed.
+pub(crate) trait Close {
+    /// Waits until nothing is in flight, and returns what other ranks may use until they close it as well.
+    fn quiesce(self: Box<Self>) -> Box<dyn Any>;
+}
+
 /// A structure of the library, with the sizes of what it holds chosen at run time.
-pub(crate) trait Structure {
+pub(crate) trait Structure: Close {
     fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64, Error>;
     fn clear(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error>;
-    fn into_engine(self: Box<Self>) -> Engine;
-}
-
-/// Implements [`Structure`] for a type that has a structure of the library in this field. The last argument
-/// counts the elements of one that has another `len`.
-macro_rules! structure {
-    ($name:ty [$($generics:tt)*], $field:ident) => {
-        structure!($name [$($generics)*], $field, |field, exchange| field.len(exchange));
-    };
-    ($name:ty [$($generics:tt)*], $field:ident, |$place:ident, $exchange:ident| $len:expr) => {
-        impl<$($generics)*> crate::structure::Structure for $name {
-            fn len(&mut self, $exchange: &mut dyn Exchange) -> Result<u64, Error> {
-                let $place = &mut self.$field;
-                Ok($len?)
-            }
-
-            fn clear(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error> {
-                Ok(self.$field.clear(exchange)?)
-            }
-
-            fn into_engine(self: Box<Self>) -> Engine {
-                self.$field.into_transport()
-            }
-        }
-    };
-}
-pub(crate) use structure;
-
-/// An open structure, what the interface knows of it, and the job that it belongs to.
-pub(crate) struct Inner<S: ?Sized, D> {
-    pub(crate) structure: Box<S>,
-    pub(crate) detail: D,
     /// Operations that were submitted with places for their values.
+    fn submitted(&mut self) -> &mut Submissions;
+    /// Makes progress, and stores operations that have ended. Returns their number.
+    ///
+    /// # Safety
+    /// The places given with operations that were submitted are NULL or valid for writes of their values.
+    unsafe fn poll(&mut self, finished: Room<'_>) -> Polled;
+}
+
+/// A structure of the library whose types have the sizes, and what its calls from C need in addition.
+pub(crate) struct Typed<S, B = ()> {
+    pub(crate) front: S,
+    pub(crate) own: B,
     pub(crate) submitted: Submissions,
+}
+
+/// Opens an engine of these sizes and, by `open`, a structure over it.
+pub(crate) fn open<S, M: Machine>(
+    members: &mut Members,
+    (sizes, operations): (Sizes, u32),
+    open: impl FnOnce(Engine, Vec<Operation<M>>, &mut dyn Exchange) -> Result<S, CollectiveError>,
+) -> Result<S, Error> {
+    let engine = members.open(sizes)?;
+    let storage = vec![Operation::EMPTY; operations as usize];
+    Ok(open(engine, storage, members.exchange())?)
+}
+
+impl<S, B> Typed<S, B> {
+    /// Opens a structure: see [`open`].
+    pub(crate) fn open<M: Machine>(
+        members: &mut Members,
+        sizes: (Sizes, u32),
+        own: B,
+        opens: impl FnOnce(Engine, Vec<Operation<M>>, &mut dyn Exchange) -> Result<S, CollectiveError>,
+    ) -> Result<Box<Self>, Error> {
+        let front = open(members, sizes, opens)?;
+        Ok(Box::new(Self { front, own, submitted: Submissions::new(sizes.1) }))
+    }
+}
+
+/// What structures of the library dereference to.
+pub(crate) type Front<K> = pipeline::Structure<Engine, Vec<OperationOf<K>>, K>;
+
+impl<S, B, K> Close for Typed<S, B>
+where
+    S: DerefMut<Target = Front<K>> + 'static,
+    B: 'static,
+    K: Kind,
+{
+    fn quiesce(mut self: Box<Self>) -> Box<dyn Any> {
+        // A dead engine has nothing in flight.
+        self.front.transport_mut().ok();
+        self
+    }
+}
+
+impl<S, B, K> Structure for Typed<S, B>
+where
+    S: DerefMut<Target = Front<K>> + 'static,
+    B: 'static,
+    K: Kind,
+    OutcomeOf<K>: Told,
+{
+    fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64, Error> {
+        Ok(self.front.deref_mut().len(exchange)?)
+    }
+
+    fn clear(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error> {
+        Ok(self.front.clear(exchange)?)
+    }
+
+    fn submitted(&mut self) -> &mut Submissions {
+        &mut self.submitted
+    }
+
+    unsafe fn poll(&mut self, finished: Room<'_>) -> Polled {
+        // SAFETY: the caller keeps the places of submitted operations valid (# Safety).
+        unsafe { self.submitted.poll(&mut self.front, finished) }
+    }
+}
+
+/// An open structure, the options with which it was opened, and the job that it belongs to.
+pub(crate) struct Inner<P: Pointee> {
+    pub(crate) structure: Box<P::Structure>,
+    pub(crate) options: P::Options,
     pub(crate) opened: Opened,
 }
 
-impl<S: ?Sized, D> Abandon for Inner<S, D> {
+impl<P: Pointee> Abandon for Inner<P> {
     fn abandon(self) -> Option<Self> {
         core::mem::forget(self.structure);
         self.opened.job.abandon();
@@ -76,28 +137,18 @@ impl<S: ?Sized, D> Abandon for Inner<S, D> {
     }
 }
 
-impl<S: Structure + ?Sized, D> Inner<S, D> {
+impl<P: Pointee> Inner<P> {
     /// Waits for all ranks in the call of this name, and closes the structure.
     pub(crate) fn close(self, name: &str) -> Result<(), Error> {
-        let engine = self.structure.into_engine();
+        let used = self.structure.quiesce();
         let closed = self.opened.barrier(name);
-        drop(engine);
+        drop(used);
         closed
     }
 }
 
-/// A structure that can be opened: its options were checked, and no memory of ranks was allocated.
-pub(crate) struct Plan<S: ?Sized, D> {
-    /// Parameters that all ranks must give equal, beside those that the structure itself compares.
-    pub(crate) parameters: Vec<Parameter>,
-    pub(crate) detail: D,
-    /// Operations in flight that are submitted with places for their values.
-    pub(crate) submitted: u32,
-    pub(crate) open: Open<S>,
-}
-
 /// Opens a structure together with the other ranks.
-type Open<S> = Box<dyn FnOnce(&mut Members) -> Result<Box<S>, Error>>;
+pub(crate) type Open<S> = Box<dyn FnOnce(&mut Members) -> Result<Box<S>, Error>>;
 
 /// The most bytes of a block: an element of an array, a value of a queue or a message. Its size is chosen at run
 /// time.
@@ -125,77 +176,49 @@ macro_rules! with_block {
 }
 pub(crate) use with_block;
 
-/// Opens a container of this type, whose sizes this method of its configuration computes.
-macro_rules! open_container {
-    ($container:ty, $members:ident, $operations:ident, $config:ident.$($sizes:tt)+) => {{
-        let sizes = $config.$($sizes)+($members.owners(), $operations);
-        let engine = $members.open(sizes)?;
-        let storage = vec![Operation::EMPTY; $operations as usize];
-        <$container>::open(engine, $config, storage, $members.exchange())?
-    }};
-}
-pub(crate) use open_container;
-
-/// A type of C to which handles of one kind of structure point.
-pub(crate) trait Pointee: Sized {
+/// A type of C for pointers to structures of one kind. They point to a [`Handle`] of an [`Inner`].
+pub(crate) trait Pointee: Sized + 'static {
     /// The word for it in the names of its functions.
     const NAME: &'static str;
+    /// The options that may differ between ranks.
+    const OWN_OPTIONS: &'static [&'static str] = &["operations", "direct"];
     type Options: Options;
-    type Structure: Structure + ?Sized;
-    type Detail;
+    type Structure: Close + ?Sized;
 
-    /// Checks what the ranges of the options do not say.
-    fn plan(members: &mut Members, options: &Self::Options) -> Result<PlanOf<Self>, Error>;
-    fn new(handle: Handle<InnerOf<Self>>) -> Self;
-    fn handle(&self) -> &Handle<InnerOf<Self>>;
+    /// Checks what the ranges of the options do not say, and returns what opens the structure. Allocates no
+    /// memory of ranks.
+    fn plan(members: &mut Members, options: &Self::Options)
+    -> Result<Open<Self::Structure>, Error>;
 }
-
-/// The functions of a [`Pointee`] that is a tuple of its handle.
-macro_rules! tuple_of_handle {
-    () => {
-        fn new(handle: Handle<crate::structure::InnerOf<Self>>) -> Self {
-            Self(handle)
-        }
-
-        fn handle(&self) -> &Handle<crate::structure::InnerOf<Self>> {
-            &self.0
-        }
-    };
-}
-pub(crate) use tuple_of_handle;
-
-pub(crate) type InnerOf<P> = Inner<<P as Pointee>::Structure, <P as Pointee>::Detail>;
-pub(crate) type PlanOf<P> = Plan<<P as Pointee>::Structure, <P as Pointee>::Detail>;
 
 fn name_of<P: Pointee>(verb: &str) -> String {
     format!("probeline_{}_{verb}", P::NAME)
 }
 
-/// Opens a structure in the call of this name, if the arguments, among them its options, are right on
-/// all ranks.
+/// Opens a structure in the call of this name, if the arguments, among them its options, are right and the same
+/// on all ranks.
 pub(crate) fn open_as<P: Pointee, A>(
     name: &str,
     job: &Shared,
     arguments: Result<(A, P::Options), Error>,
-) -> Result<(A, InnerOf<P>), Error> {
+) -> Result<(A, Inner<P>), Error> {
     let mut members = members(job)?;
-    let plan = arguments.and_then(|(arguments, options)| {
+    let planned = arguments.and_then(|(arguments, options)| {
         options.check()?;
-        Ok((arguments, P::plan(&mut members, &options)?))
+        Ok((arguments, options, P::plan(&mut members, &options)?))
     });
-    let parameters = |(_, plan): &(A, PlanOf<P>)| plan.parameters.clone();
-    let (arguments, plan) = members.agree(name, plan, parameters)?;
-    let structure = (plan.open)(&mut members)?;
+    let (arguments, options, open) =
+        members.agree(name, planned, |(_, options, _)| options.parameters(P::OWN_OPTIONS))?;
+    let structure = open(&mut members)?;
     let opened = members.opened(job);
-    let submitted = Submissions::new(plan.submitted);
-    Ok((arguments, Inner { structure, detail: plan.detail, submitted, opened }))
+    Ok((arguments, Inner { structure, options, opened }))
 }
 
-/// Opens a structure and stores its handle.
+/// Opens a structure of a program and stores its handle.
 ///
 /// # Safety
 /// `job` is NULL or open, `options` is NULL or initialized, and `to` is NULL or has room for a pointer.
-pub(crate) unsafe fn open<P: Pointee>(
+pub(crate) unsafe fn open_for<P: Pointee>(
     job: *mut probeline_job,
     options: *const P::Options,
     to: *mut *mut P,
@@ -207,7 +230,7 @@ pub(crate) unsafe fn open<P: Pointee>(
             unsafe { (out(to, P::NAME), options::read(options, &name_of::<P>("options_init"))) };
         let arguments = to.map(|to| to.write(ptr::null_mut())).and_then(|to| Ok((to, options?)));
         let (to, inner) = open_as::<P, _>(&name_of::<P>("open"), job, arguments)?;
-        *to = Box::into_raw(Box::new(P::new(Handle::new(inner))));
+        *to = Box::into_raw(Box::new(Handle::new(inner))).cast();
         Ok(())
     };
     // SAFETY: the caller passes NULL or an open job (# Safety).
@@ -220,11 +243,12 @@ pub(crate) unsafe fn open<P: Pointee>(
 /// `structure` is NULL or open.
 pub(crate) unsafe fn close<P: Pointee>(structure: *mut P) -> probeline_status {
     call(|| {
+        let handle = structure.cast::<Handle<Inner<P>>>();
         // SAFETY: the caller passes NULL or an open structure (# Safety).
-        let Some(pointee) = (unsafe { structure.as_ref() }) else { return Ok(()) };
-        let inner = pointee.handle().take_if(|inner| members(&inner.opened.job).map(drop))?;
+        let Some(open) = (unsafe { handle.as_ref() }) else { return Ok(()) };
+        let inner = open.take_if(|inner| members(&inner.opened.job).map(drop))?;
         // SAFETY: a box from `open`, which the caller does not use again.
-        drop(unsafe { Box::from_raw(structure) });
+        drop(unsafe { Box::from_raw(handle) });
         inner.map_or(Ok(()), |inner| inner.close(&name_of::<P>("close")))
     })
 }
@@ -235,22 +259,43 @@ pub(crate) unsafe fn close<P: Pointee>(structure: *mut P) -> probeline_status {
 /// `structure` is NULL or open.
 pub(crate) unsafe fn with<P: Pointee>(
     structure: *mut P,
-    body: impl FnOnce(&mut InnerOf<P>) -> Result<(), Error>,
+    body: impl FnOnce(&mut Inner<P>) -> Result<(), Error>,
 ) -> probeline_status {
     call(|| {
         // SAFETY: the caller passes NULL or an open structure (# Safety).
-        let pointee = unsafe { structure.as_ref() };
-        let null = || Error::invalid(format_args!("{} is NULL", P::NAME));
-        pointee.ok_or_else(null)?.handle().with(body)
+        let handle = unsafe { structure.cast::<Handle<Inner<P>>>().as_ref() };
+        handle.ok_or_else(|| Error::invalid(format_args!("{} is NULL", P::NAME)))?.with(body)
     })
+}
+
+/// Runs a call on a structure, and stores its result, for which `to` of this name must have room.
+///
+/// # Safety
+/// `structure` is NULL or open, and `to` is NULL or has room for a result.
+pub(crate) unsafe fn result<P: Pointee, R: Copy>(
+    structure: *mut P,
+    (to, name): (*mut R, &str),
+    body: impl FnOnce(&mut Inner<P>) -> Result<R, Error>,
+) -> probeline_status {
+    let body = |inner: &mut Inner<P>| {
+        // SAFETY: the caller passes NULL or room for a result (# Safety).
+        let to = unsafe { out(to, name) }?;
+        to.write(body(inner)?);
+        Ok(())
+    };
+    // SAFETY: the caller passes NULL or an open structure (# Safety).
+    unsafe { with(structure, body) }
 }
 
 /// Stores the number of elements of the whole structure.
 ///
 /// # Safety
 /// `structure` is NULL or open, and `len` is NULL or has room for a number.
-pub(crate) unsafe fn len<P: Pointee>(structure: *mut P, len: *mut u64) -> probeline_status {
-    let body = |Inner { structure, opened, .. }: &mut InnerOf<P>| {
+pub(crate) unsafe fn len<P: Pointee<Structure: Structure>>(
+    structure: *mut P,
+    len: *mut u64,
+) -> probeline_status {
+    let body = |Inner { structure, opened, .. }: &mut Inner<P>| {
         let count = |(), exchange: &mut dyn Exchange| structure.len(exchange);
         let count = opened.collective(&name_of::<P>("len"), Ok(()), count)?;
         // SAFETY: the caller passes NULL or a place for a number (# Safety).
@@ -265,8 +310,10 @@ pub(crate) unsafe fn len<P: Pointee>(structure: *mut P, len: *mut u64) -> probel
 ///
 /// # Safety
 /// `structure` is NULL or open.
-pub(crate) unsafe fn clear<P: Pointee>(structure: *mut P) -> probeline_status {
-    let body = |Inner { structure, opened, .. }: &mut InnerOf<P>| {
+pub(crate) unsafe fn clear<P: Pointee<Structure: Structure>>(
+    structure: *mut P,
+) -> probeline_status {
+    let body = |Inner { structure, opened, .. }: &mut Inner<P>| {
         let clear = |(), exchange: &mut dyn Exchange| structure.clear(exchange);
         opened.collective(&name_of::<P>("clear"), Ok(()), clear)
     };

@@ -1,17 +1,18 @@
 //! Tables: sets of keys with find-or-put.
 
 use core::ffi::{c_int, c_void};
+use core::ptr;
 
-use probeline::table::{Config, Finished, Intent, Stats, Tag, WideConfig};
+use probeline::table::{Config, Intent, Stats, WideConfig};
 
-use crate::call::{call, out, product, put, room, slice};
-use crate::handle::Handle;
+use crate::call::call;
 use crate::job::{Members, probeline_job};
+use crate::operations::{self, Keyed, Pointers, Sizes, optional};
 use crate::options::Allowed::{Flag, KeyBits, Multiples, Range};
 use crate::options::{self, Extensible, MAX_KEYS, MAX_OPERATIONS, Options, options};
 use crate::set::{self, MAX_WORDS, Set};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
-use crate::structure::{self, InnerOf, Plan, PlanOf, Pointee, tuple_of_handle, with};
+use crate::structure::{self, Inner, Open, Pointee, with};
 
 /// Bits of a word of a key.
 const WORD_BITS: u32 = u64::BITS;
@@ -101,15 +102,9 @@ impl From<&Stats> for probeline_table_stats {
 }
 
 /// A set of keys in the memory of all ranks.
-pub struct probeline_table(Handle<TableInner>);
+pub struct probeline_table(());
 
-type TableInner = InnerOf<probeline_table>;
-
-pub(crate) struct Detail {
-    /// Words of a key.
-    words: usize,
-    polled: Vec<Finished>,
-}
+type TableInner = Inner<probeline_table>;
 
 /// Find a key.
 pub const PROBELINE_FIND: c_int = 0;
@@ -126,13 +121,17 @@ fn intent(operation: c_int) -> Result<Intent, Error> {
     }
 }
 
+/// Returns the pointers of an operation that has a key only.
+fn only(key: *const u64) -> Pointers<probeline_table> {
+    (key, ptr::null(), ptr::null_mut())
+}
+
 impl Pointee for probeline_table {
     const NAME: &'static str = "table";
     type Options = probeline_table_options;
     type Structure = dyn Set;
-    type Detail = Detail;
 
-    fn plan(members: &mut Members, options: &Self::Options) -> Result<PlanOf<Self>, Error> {
+    fn plan(members: &mut Members, options: &Self::Options) -> Result<Open<dyn Set>, Error> {
         let (owners, operations) = (members.owners(), options.operations);
         // Words of a wide key; 0 for 63 bits.
         let words = (options.key_bits / WORD_BITS) as usize;
@@ -152,16 +151,18 @@ impl Pointee for probeline_table {
             ..config
         };
         config.validate()?;
-        let polled = vec![Finished::default(); operations as usize];
-        Ok(Plan {
-            parameters: vec![("key_bits", options.key_bits.into()), ("keys", options.keys)],
-            detail: Detail { words: words.max(1), polled },
-            submitted: 0,
-            open: Box::new(move |members| set::open(members, words, config, entries, operations)),
-        })
+        Ok(Box::new(move |members| set::open(members, words, config, entries, operations)))
     }
+}
 
-    tuple_of_handle!();
+impl Keyed for probeline_table {
+    type Request = Intent;
+    type Word = u64;
+
+    fn sizes(options: &Self::Options, _: Intent) -> Result<Sizes, Error> {
+        let words = (options.key_bits / WORD_BITS).max(1);
+        Ok(Sizes { key: words as usize, operand: 0, result: 0, is_optional: false })
+    }
 }
 
 /// Stores the default options and `size`, which is sizeof(probeline_table_options).
@@ -191,7 +192,7 @@ pub unsafe extern "C" fn probeline_table_open(
     table: *mut *mut probeline_table,
 ) -> probeline_status {
     // SAFETY: the program passes what this asks for (# Safety).
-    unsafe { structure::open(job, options, table) }
+    unsafe { structure::open_for(job, options, table) }
 }
 
 /// Waits for all ranks, closes the table and frees it; `table` may be NULL. Collective.
@@ -202,29 +203,6 @@ pub unsafe extern "C" fn probeline_table_open(
 pub unsafe extern "C" fn probeline_table_close(table: *mut probeline_table) -> probeline_status {
     // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { structure::close(table) }
-}
-
-/// Runs one operation.
-///
-/// # Safety
-/// `table` is NULL or open, `key` is NULL or has the words of a key, and `outcome` is NULL or has room
-/// for an outcome.
-unsafe fn run(
-    table: *mut probeline_table,
-    key: *const u64,
-    intent: Intent,
-    outcome: *mut probeline_outcome,
-) -> probeline_status {
-    let body = |table: &mut TableInner| {
-        // SAFETY: the caller passes NULL or a key of the table's words (# Safety).
-        let key = unsafe { slice(key, table.detail.words, "key") }?;
-        let result = table.structure.call(key, intent)?;
-        // SAFETY: the caller passes NULL or a place for an outcome (# Safety).
-        unsafe { put(outcome, result.into()) };
-        Ok(())
-    };
-    // SAFETY: the caller passes NULL or an open table (# Safety).
-    unsafe { with(table, body) }
 }
 
 /// Finds the key, or inserts it: PROBELINE_FOUND, PROBELINE_INSERTED or PROBELINE_FULL. The key has
@@ -241,7 +219,7 @@ pub unsafe extern "C" fn probeline_table_find_or_put(
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open table, a key of its words, and a place for an outcome
     // (# Safety).
-    unsafe { run(table, key, Intent::FindOrPut, outcome) }
+    unsafe { operations::run(table, Intent::FindOrPut, only(key), optional(outcome)) }
 }
 
 /// Finds the key: PROBELINE_FOUND or PROBELINE_ABSENT. Waits for its operation.
@@ -256,7 +234,7 @@ pub unsafe extern "C" fn probeline_table_find(
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open table, a key of its words, and a place for an outcome
     // (# Safety).
-    unsafe { run(table, key, Intent::Find, outcome) }
+    unsafe { operations::run(table, Intent::Find, only(key), optional(outcome)) }
 }
 
 /// Runs PROBELINE_FIND_OR_PUT or PROBELINE_FIND for the `count` keys of the array `keys`, with as
@@ -274,17 +252,10 @@ pub unsafe extern "C" fn probeline_table_batch(
     count: usize,
     outcomes: *mut probeline_outcome,
 ) -> probeline_status {
-    let body = |table: &mut TableInner| {
-        let intent = intent(operation)?;
-        let words = product(count, table.detail.words)?;
-        // SAFETY: the program passes NULL or the words of `count` keys, and places for their outcomes
-        // (# Safety).
-        let (keys, outcomes) =
-            unsafe { (slice(keys, words, "keys")?, room(outcomes, count, "outcomes")?) };
-        table.structure.batch(keys, intent, outcomes)
-    };
-    // SAFETY: the program passes NULL or an open table (# Safety).
-    unsafe { with(table, body) }
+    let outcomes = Some(outcomes);
+    // SAFETY: the program passes NULL or an open table, the words of `count` keys, and places for their outcomes
+    // (# Safety).
+    unsafe { operations::batch(table, intent(operation), only(keys), count, outcomes) }
 }
 
 /// Starts PROBELINE_FIND_OR_PUT or PROBELINE_FIND, which probeline_table_poll() reports under `tag`.
@@ -300,13 +271,8 @@ pub unsafe extern "C" fn probeline_table_submit(
     operation: c_int,
     key: *const u64,
 ) -> probeline_status {
-    let body = |table: &mut TableInner| {
-        // SAFETY: the program passes NULL or a key of the table's words (# Safety).
-        let key = unsafe { slice(key, table.detail.words, "key") }?;
-        Ok(table.structure.submit(Tag(tag), key, intent(operation)?)?)
-    };
-    // SAFETY: the program passes NULL or an open table (# Safety).
-    unsafe { with(table, body) }
+    // SAFETY: the program passes NULL or an open table, and a key of its words (# Safety).
+    unsafe { operations::submit(table, tag, intent(operation), only(key)) }
 }
 
 /// Makes progress, and stores at most `capacity` operations that have ended, and their number. Never
@@ -322,23 +288,8 @@ pub unsafe extern "C" fn probeline_table_poll(
     capacity: usize,
     count: *mut usize,
 ) -> probeline_status {
-    let body = |table: &mut TableInner| {
-        // SAFETY: the program passes `finished` with room for `capacity` items, and `count`, a place for
-        // a number (# Safety).
-        let (finished, count) =
-            unsafe { (room(finished, capacity, "finished")?, out(count, "count")?) };
-        count.write(0);
-        let TableInner { structure: set, detail: Detail { polled: all, .. }, .. } = table;
-        let polled = capacity.min(all.len());
-        let ended = set.poll(all.get_mut(..polled).unwrap_or_default())?;
-        for (to, Finished { tag, result }) in finished.iter_mut().zip(all.iter().take(ended)) {
-            to.write(probeline_finished::new(tag.0, result.map(Into::into)));
-        }
-        count.write(ended);
-        Ok(())
-    };
-    // SAFETY: the program passes NULL or an open table (# Safety).
-    unsafe { with(table, body) }
+    // SAFETY: the program passes what this asks for (# Safety); submitted operations have no places.
+    unsafe { operations::poll(table, finished, capacity, count) }
 }
 
 /// Stores the number of keys in the whole table. Collective.

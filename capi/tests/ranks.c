@@ -231,7 +231,7 @@ int main(int count, char **arguments)
     EXPECT(probeline_map_open(job, &options, &map), PROBELINE_ERROR_DIFFERS, "its value_bytes is ");
     options.value_bytes = 8;
     options.candidates = 5 + rank;
-    EXPECT(probeline_map_open(job, &options, &map), PROBELINE_ERROR_DIFFERS, "number of candidates");
+    EXPECT(probeline_map_open(job, &options, &map), PROBELINE_ERROR_DIFFERS, "its candidates is ");
     options.candidates = 6;
     /* 192 and 256 bits take the same room. */
     table_options.key_bits = 192 + 64 * rank;

@@ -66,14 +66,14 @@ pub unsafe extern "C" fn probeline_dht_print_statistics(table: *mut DHT) -> c_in
         // Every rank takes part in the gathering, also if its own count fails.
         let mut occupied = 0;
         let counted = map.structure.for_each_local(&mut |_, _| occupied += 1);
-        let free = map.structure.config().buckets_per_owner.saturating_sub(occupied);
+        let free = map.options.buckets_per_rank.saturating_sub(occupied);
         let Counts { writes, reads, misses, evictions } = table.reset_at.until(&table.counts);
         let all = map
             .opened
             .gather("DHT_print_statistics", [occupied, free, writes, reads, misses, evictions])?;
         counted?;
         table.reset_at = table.counts;
-        if map.opened.job.borrow_mut().exchange().me().0 == 0 {
+        if map.opened.rank == 0 {
             // Standard output may be closed; the ranks go on together.
             let _ = std::io::stdout().lock().write_all(statistics(&all).as_bytes());
         }

@@ -44,22 +44,19 @@ fn int(count: u64) -> c_int {
 impl Visible {
     pub(super) fn new(map: &MapInner) -> Self {
         let size = |bytes: usize| c_uint::try_from(bytes).unwrap_or(c_uint::MAX);
-        let config = map.structure.config();
-        let buckets = c_uint::try_from(config.buckets_per_owner).unwrap_or(c_uint::MAX);
-        let mut members = map.opened.job.borrow_mut();
-        let exchange = members.exchange();
+        let buckets = c_uint::try_from(map.options.buckets_per_rank).unwrap_or(c_uint::MAX);
         Self {
-            key_size: size(map.detail.key_bytes),
-            data_size: size(map.detail.value_bytes),
+            key_size: size(map.options.key_bytes),
+            data_size: size(map.options.value_bytes),
             bucket_count: buckets,
             table_size: buckets,
             evictions: 0,
             read_misses: 0,
             accumulate_callback: None,
             stats: core::ptr::null_mut(),
-            rank: exchange.me().0,
-            ranks: exchange.owners(),
-            candidates: config.candidates,
+            rank: map.opened.rank,
+            ranks: map.opened.ranks,
+            candidates: map.options.candidates,
             own_stats: VisibleStats::default(),
         }
     }
