@@ -12,19 +12,13 @@ use crate::status::{Error, probeline_status};
 static THREADS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// This thread's number, from 1; 0 until it has one.
-    static NUMBER: Cell<u64> = const { Cell::new(0) };
+    /// This thread's number. No other thread of the process ever has it, unlike an address or an identifier of
+    /// the system, which a new thread inherits from one that has ended.
+    static NUMBER: u64 = THREADS.fetch_add(1, Relaxed);
 }
 
-/// Returns the number of this thread. No other thread of the process ever has it, unlike an address or
-/// an identifier of the system, which a new thread inherits from one that has ended.
 fn this_thread() -> u64 {
-    NUMBER.with(|number| {
-        if number.get() == 0 {
-            number.set(THREADS.fetch_add(1, Relaxed) + 1);
-        }
-        number.get()
-    })
+    NUMBER.with(|number| *number)
 }
 
 /// A value that a panic may leave half changed.

@@ -11,10 +11,10 @@ use probeline::exchange::MAX_RESULT_BYTES;
 use probeline::pipeline::{Collective, Parameter};
 use probeline::transport::{Call, Exchange, ExchangeError, Sizes, Term};
 
-use crate::call::{call, out, put, room, slice};
+use crate::call::{call, out, product, put, room, slice};
 use crate::handle::{Abandon, Handle, in_use};
-use crate::job_options::probeline_job_options;
-use crate::network::{Network, Transport};
+use crate::job_options::{PROBELINE_TRANSPORT_MPI, probeline_job_options};
+use crate::network::Network;
 use crate::options::{self, Options};
 use crate::rendezvous::Rendezvous;
 use crate::status::{Error, probeline_status};
@@ -28,8 +28,8 @@ pub(crate) type Shared = Rc<RefCell<Members>>;
 
 /// The ranks of a job, and how to open engines between them.
 pub(crate) struct Members {
-    exchange: Rendezvous,
-    transport: Network,
+    pub(crate) exchange: Rendezvous,
+    pub(crate) network: Network,
 }
 
 /// Returns the members of a job, unless a collective call is using them and has called this one.
@@ -53,20 +53,15 @@ impl Members {
     pub(crate) unsafe fn join(options: &probeline_job_options) -> Result<Self, Error> {
         options.check()?;
         // SAFETY: the caller passes options whose texts are NULL or end with NUL (# Safety).
-        let transport = unsafe { Network::new(options) }?;
-        let exchange = match transport.transport {
-            Transport::Mpi => {
+        let network = unsafe { Network::new(options) }?;
+        let exchange = match network.transport {
+            PROBELINE_TRANSPORT_MPI => {
                 Rendezvous::join_mpi(Duration::from_secs(options.collective_limit_s.into()))?
             }
             // SAFETY: the caller passes options whose texts are NULL or end with NUL (# Safety).
             _ => unsafe { Rendezvous::join(options) }?,
         };
-        Ok(Self { exchange, transport })
-    }
-
-    /// Creates the job of ranks that have met, over a transport with the default options.
-    pub(crate) fn met(exchange: Rendezvous, transport: Transport) -> Self {
-        Self { exchange, transport: Network::over(transport) }
+        Ok(Self { exchange, network })
     }
 
     pub(crate) fn exchange(&mut self) -> &mut dyn Exchange {
@@ -100,7 +95,7 @@ impl Members {
 
     /// Checks that the transport can have `depth` posts in flight, which `operations` need.
     pub(crate) fn check_depth(&self, operations: u32, depth: u32) -> Result<(), Error> {
-        let (name, max_depth) = self.transport.max_depth();
+        let (name, max_depth) = self.network.max_depth();
         if depth <= max_depth {
             return Ok(());
         }
@@ -112,12 +107,7 @@ impl Members {
 
     /// Opens an engine together with the other ranks.
     pub(crate) fn open(&mut self, sizes: Sizes) -> Result<Engine, Error> {
-        self.transport.open(sizes, &mut self.exchange)
-    }
-
-    /// Leaves the job.
-    fn leave(self) -> Result<(), Error> {
-        self.exchange.leave()
+        self.network.open(sizes, &mut self.exchange)
     }
 }
 
@@ -258,7 +248,7 @@ pub unsafe extern "C" fn probeline_job_close(job: *mut probeline_job) -> probeli
         // SAFETY: a box from `probeline_job_open`, which the caller does not use again.
         drop(unsafe { Box::from_raw(job) });
         let members = shared.and_then(Rc::into_inner);
-        members.map_or(Ok(()), |members| members.into_inner().leave())
+        members.map_or(Ok(()), |members| members.into_inner().exchange.leave())
     })
 }
 
@@ -316,21 +306,20 @@ pub unsafe extern "C" fn probeline_job_all_gather(
         let mut call = Collective::new(members.exchange(), name, 0);
         // SAFETY: the program passes `mine` of `bytes` bytes, and `all` with room for those of each rank
         // (# Safety).
-        let arguments = unsafe { gather_arguments(mine, bytes, all, ranks) };
-        let (mine, all, mut gathered) = call.together(arguments)?;
+        let arguments = unsafe { gather_arguments((mine, bytes), all, ranks) };
+        let (mine, all) = call.together(arguments)?;
         call.compare("number of bytes", bytes as u64)?;
+        let mut gathered = vec![0; all.len()];
         call.exchange().all_gather(mine, &mut gathered)?;
-        all.iter_mut().zip(gathered).for_each(|(to, byte)| {
-            to.write(byte);
-        });
+        all.write_copy_of_slice(&gathered);
         Ok(())
     };
     // SAFETY: the program passes NULL or an open job (# Safety).
     unsafe { with(job, body) }
 }
 
-/// Bytes that a rank gives, where the bytes of all ranks go, and a buffer for them.
-type GatherArguments<'a> = (&'a [u8], &'a mut [MaybeUninit<u8>], Vec<u8>);
+/// Bytes that a rank gives, and where the bytes of all ranks go.
+type GatherArguments<'a> = (&'a [u8], &'a mut [MaybeUninit<u8>]);
 
 /// Checks the arguments of an all-gather.
 ///
@@ -338,26 +327,18 @@ type GatherArguments<'a> = (&'a [u8], &'a mut [MaybeUninit<u8>], Vec<u8>);
 /// `mine` is NULL or has `bytes` bytes, and `all` is NULL or has room for `bytes` bytes of each of
 /// `ranks` ranks.
 unsafe fn gather_arguments<'a>(
-    mine: *const c_void,
-    bytes: usize,
+    (mine, bytes): (*const c_void, usize),
     all: *mut c_void,
     ranks: usize,
 ) -> Result<GatherArguments<'a>, Error> {
-    let count = crate::call::product(ranks, bytes)?;
+    let count = product(ranks, bytes)?;
     if count > MAX_RESULT_BYTES {
         let (found, max) = (count as u64, MAX_RESULT_BYTES as u64);
         return Err(Error::invalid(ExchangeError::TooLarge { found, max }));
     }
     // SAFETY: the caller passes `mine` of `bytes` bytes, and `all` with room for those of each rank
     // (# Safety).
-    let (mine, all) = unsafe {
-        (slice(mine.cast::<u8>(), bytes, "mine")?, room(all.cast::<u8>(), count, "all")?)
-    };
-    let mut gathered = Vec::new();
-    let too_large = |_| Error::invalid(format_args!("there is no memory for {count} bytes"));
-    gathered.try_reserve_exact(count).map_err(too_large)?;
-    gathered.resize(count, 0);
-    Ok((mine, all, gathered))
+    unsafe { Ok((slice(mine.cast(), bytes, "mine")?, room(all.cast(), count, "all")?)) }
 }
 
 /// Stores the sum of `mine` over all ranks at `sum`, at most `UINT64_MAX`. Collective.

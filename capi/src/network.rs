@@ -7,70 +7,38 @@ use std::env;
 use probeline::transport::Sizes;
 
 use crate::call::text;
+#[cfg(feature = "mpi")]
+use crate::job_options::PROBELINE_TRANSPORT_MPI;
 use crate::job_options::{
-    PROBELINE_TRANSPORT_MPI, PROBELINE_TRANSPORT_SHM, PROBELINE_TRANSPORT_UCX,
+    PROBELINE_TRANSPORT_AUTO, PROBELINE_TRANSPORT_SHM, PROBELINE_TRANSPORT_UCX,
     PROBELINE_TRANSPORT_VERBS, probeline_job_options,
 };
+use crate::options::Options;
 use crate::rendezvous::Rendezvous;
-use crate::status::Error;
-#[cfg(not(all(feature = "shm", feature = "verbs", feature = "ucx", feature = "mpi")))]
-use crate::status::not_built;
+use crate::status::{Error, not_built};
 use crate::structure::Engine;
 
 /// The environment variable with the transport.
 const TRANSPORT_VARIABLE: &str = "PROBELINE_TRANSPORT";
+/// Names of the transports, in the order of their constants.
+const NAMES: [&str; 5] = ["auto", "shm", "verbs", "ucx", "mpi"];
 
 /// The transport and its options.
 pub(crate) struct Network {
-    pub(crate) transport: Transport,
-    word_reads_whole: bool,
+    /// PROBELINE_TRANSPORT_..., but not PROBELINE_TRANSPORT_AUTO.
+    pub(crate) transport: c_int,
+    options: probeline_job_options,
     device: Option<String>,
-    port: Option<u8>,
-    gid_index: Option<u8>,
     ucx_tls: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Transport {
-    Shm,
-    Verbs,
-    Ucx,
-    Mpi,
-}
-
-impl Transport {
-    /// Returns the transport that the environment names, if it does.
-    pub(crate) fn from_env() -> Result<Option<Self>, Error> {
-        env::var(TRANSPORT_VARIABLE).ok().map(|name| Self::named(&name)).transpose()
-    }
-
-    /// Returns the transport of an option.
-    fn of(option: c_int) -> Result<Self, Error> {
-        Ok(match option {
-            PROBELINE_TRANSPORT_SHM => Self::Shm,
-            PROBELINE_TRANSPORT_VERBS => Self::Verbs,
-            PROBELINE_TRANSPORT_UCX => Self::Ucx,
-            PROBELINE_TRANSPORT_MPI => Self::Mpi,
-            // PROBELINE_TRANSPORT_AUTO.
-            _ => Self::from_env()?.unwrap_or(Self::Shm),
-        })
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Shm => "shm",
-            Self::Verbs => "verbs",
-            Self::Ucx => "ucx",
-            Self::Mpi => "mpi",
-        }
-    }
-
-    fn named(name: &str) -> Result<Self, Error> {
-        let all = [Self::Shm, Self::Verbs, Self::Ucx, Self::Mpi];
-        let text = "is not a transport: give shm, verbs, ucx or mpi";
-        let unknown = || Error::invalid(format_args!("{TRANSPORT_VARIABLE}={name} {text}"));
-        all.into_iter().find(|transport| transport.name() == name).ok_or_else(unknown)
-    }
+/// Returns the transport that the environment names, if it does.
+pub(crate) fn from_env() -> Result<Option<c_int>, Error> {
+    let Ok(name) = env::var(TRANSPORT_VARIABLE) else { return Ok(None) };
+    let mut all = (PROBELINE_TRANSPORT_AUTO..).zip(NAMES).skip(1);
+    let text = "is not a transport: give shm, verbs, ucx or mpi";
+    let unknown = || Error::invalid(format_args!("{TRANSPORT_VARIABLE}={name} {text}"));
+    all.find(|(_, known)| *known == name).map(|(found, _)| Some(found)).ok_or_else(unknown)
 }
 
 /// Returns a checked option of a byte; `None` if it is `unset`.
@@ -85,72 +53,74 @@ impl Network {
         // SAFETY: the caller passes options whose texts are NULL or end with NUL (# Safety).
         let (device, ucx_tls) =
             unsafe { (text(options.device, "device")?, text(options.ucx_tls, "ucx_tls")?) };
-        Ok(Self {
-            transport: Transport::of(options.transport)?,
-            word_reads_whole: options.word_reads_whole != 0,
-            device,
-            port: byte(options.port, 0),
-            gid_index: byte(options.gid_index, -1),
-            ucx_tls,
-        })
+        let transport = match options.transport {
+            PROBELINE_TRANSPORT_AUTO => from_env()?.unwrap_or(PROBELINE_TRANSPORT_SHM),
+            given => given,
+        };
+        Ok(Self { transport, options: *options, device, ucx_tls })
+    }
+
+    /// Returns a transport with its default options.
+    pub(crate) fn over(transport: c_int) -> Self {
+        Self { transport, options: probeline_job_options::DEFAULT, device: None, ucx_tls: None }
+    }
+
+    fn name(&self) -> &'static str {
+        usize::try_from(self.transport).ok().and_then(|at| NAMES.get(at)).unwrap_or(&NAMES[0])
     }
 
     /// Returns the name of the transport and its maximum depth; one that was not built has none.
     pub(crate) fn max_depth(&self) -> (&'static str, u32) {
         let depth = match self.transport {
             #[cfg(feature = "shm")]
-            Transport::Shm => probeline::shm::MAX_DEPTH,
+            PROBELINE_TRANSPORT_SHM => probeline::shm::MAX_DEPTH,
             #[cfg(feature = "verbs")]
-            Transport::Verbs => probeline::verbs::MAX_DEPTH,
+            PROBELINE_TRANSPORT_VERBS => probeline::verbs::MAX_DEPTH,
             #[cfg(feature = "ucx")]
-            Transport::Ucx => probeline::ucx::MAX_DEPTH,
+            PROBELINE_TRANSPORT_UCX => probeline::ucx::MAX_DEPTH,
             #[cfg(feature = "mpi")]
-            Transport::Mpi => probeline::mpi::MAX_DEPTH,
-            #[cfg(not(all(feature = "shm", feature = "verbs", feature = "ucx", feature = "mpi")))]
+            PROBELINE_TRANSPORT_MPI => probeline::mpi::MAX_DEPTH,
             _ => u32::MAX,
         };
-        (self.transport.name(), depth)
-    }
-
-    /// Returns a transport with its default options.
-    pub(crate) fn over(transport: Transport) -> Self {
-        let (device, port, gid_index, ucx_tls) = (None, None, None, None);
-        Self { transport, word_reads_whole: false, device, port, gid_index, ucx_tls }
+        (self.name(), depth)
     }
 
     /// Opens an engine together with the other ranks.
     pub(crate) fn open(&self, sizes: Sizes, ranks: &mut Rendezvous) -> Result<Engine, Error> {
+        let word_reads_whole = self.options.word_reads_whole != 0;
+        let gid_index = byte(self.options.gid_index, -1);
         match self.transport {
             #[cfg(feature = "shm")]
-            Transport::Shm => opened(probeline::shm::Builder::new(sizes).open(ranks.exchange())),
+            PROBELINE_TRANSPORT_SHM => {
+                opened(probeline::shm::Builder::new(sizes).open(ranks.exchange()))
+            }
             #[cfg(feature = "verbs")]
-            Transport::Verbs => {
+            PROBELINE_TRANSPORT_VERBS => {
                 let builder = probeline::verbs::Builder::new(sizes)
                     .device(self.device.as_deref())
-                    .port(self.port)
-                    .gid_index(self.gid_index)
-                    .word_reads_whole(self.word_reads_whole);
+                    .port(byte(self.options.port, 0))
+                    .gid_index(gid_index)
+                    .word_reads_whole(word_reads_whole);
                 opened(builder.open(ranks.exchange()))
             }
             #[cfg(feature = "ucx")]
-            Transport::Ucx => {
+            PROBELINE_TRANSPORT_UCX => {
                 let builder = probeline::ucx::Builder::new(sizes)
                     .tls(self.ucx_tls.as_deref())
                     .device(self.device.as_deref())
-                    .gid_index(self.gid_index)
-                    .word_reads_whole(self.word_reads_whole);
+                    .gid_index(gid_index)
+                    .word_reads_whole(word_reads_whole);
                 opened(builder.open(ranks.exchange()))
             }
             #[cfg(feature = "mpi")]
-            Transport::Mpi => {
+            PROBELINE_TRANSPORT_MPI => {
                 let Rendezvous::Mpi(members) = ranks else {
                     return Err(Error::open("the ranks of this job did not meet through MPI"));
                 };
                 let builder = probeline::mpi::Builder::new(sizes);
-                opened(builder.word_reads_whole(self.word_reads_whole).open(members))
+                opened(builder.word_reads_whole(word_reads_whole).open(members))
             }
-            #[cfg(not(all(feature = "shm", feature = "verbs", feature = "ucx", feature = "mpi")))]
-            transport => Err(not_built(transport.name())),
+            _ => Err(not_built(self.name())),
         }
     }
 }

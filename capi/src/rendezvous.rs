@@ -46,7 +46,15 @@ impl Rendezvous {
             collective: seconds(options.collective_limit_s),
         };
         let secret = secret.map(Secret::from_file).transpose()?;
-        let start = start(options, rendezvous)?;
+        let (rank, size) = (options.rank, options.ranks);
+        let start = match (options.start, rendezvous) {
+            (PROBELINE_START_MANUAL, None) => {
+                return Err(Error::invalid("PROBELINE_START_MANUAL needs a rendezvous, HOST:PORT"));
+            }
+            (PROBELINE_START_MANUAL, Some(rendezvous)) => Start::Manual { rank, size, rendezvous },
+            // PROBELINE_START_AUTO.
+            (_, rendezvous) => Start::Auto { ranks: size, rendezvous },
+        };
         let parameters = format!("c_interface={}", env!("CARGO_PKG_VERSION"));
         let job = exchange::join(Options { start, parameters, secret, limits })?;
         Ok(Self::Job(Box::new(job), seconds(options.close_limit_s)))
@@ -81,21 +89,5 @@ impl Rendezvous {
             Self::Job(job, limit) => Ok(job.finish(limit)?),
             _ => Ok(()),
         }
-    }
-}
-
-fn start(
-    options: &probeline_job_options,
-    rendezvous: Option<exchange::Rendezvous>,
-) -> Result<Start, Error> {
-    let (rank, size) = (options.rank, options.ranks);
-    match options.start {
-        PROBELINE_START_MANUAL => {
-            let missing = || Error::invalid("PROBELINE_START_MANUAL needs a rendezvous, HOST:PORT");
-            let rendezvous = rendezvous.ok_or_else(missing)?;
-            Ok(Start::Manual { rank, size, rendezvous })
-        }
-        // PROBELINE_START_AUTO.
-        _ => Ok(Start::Auto { ranks: size, rendezvous }),
     }
 }

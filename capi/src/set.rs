@@ -1,6 +1,6 @@
 //! Tables of both kinds behind one trait, with the width of keys chosen at run time.
 
-use probeline::pipeline::{self, Kind, Open, OperationOf};
+use probeline::pipeline::{self, Kind, Open, OperationOf, Plain};
 use probeline::table::{
     self, BatchError, Config, Ended, Intent, Keys, Narrow, Outcome, Stats, Tag, Wide, WideConfig,
 };
@@ -34,7 +34,7 @@ fn store<A: Copy + Into<Ended>>(
 
 /// A set of keys of some words.
 pub(crate) trait Set: Run<probeline_table> {
-    fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u64])) -> Result<(), Error>;
+    fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<(), Error>;
     fn stats(&self) -> &Stats;
 }
 
@@ -48,80 +48,46 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Set>, Error> {
     let buckets = (config, entries);
     match words {
-        0 => open_as::<Narrow>(members, 1, config, config.sizes(operations), operations),
-        1..=2 => open_wide::<2>(members, words, buckets, operations),
-        3..=4 => open_wide::<4>(members, words, buckets, operations),
-        5..=8 => open_wide::<8>(members, words, buckets, operations),
-        9..=16 => open_wide::<16>(members, words, buckets, operations),
-        17..=32 => open_wide::<32>(members, words, buckets, operations),
-        _ => open_wide::<MAX_WORDS>(members, words, buckets, operations),
+        0 => open_as::<Narrow>(members, config, config.sizes(operations), operations),
+        1..=2 => open_wide::<2>(members, buckets, operations),
+        3..=4 => open_wide::<4>(members, buckets, operations),
+        5..=8 => open_wide::<8>(members, buckets, operations),
+        9..=16 => open_wide::<16>(members, buckets, operations),
+        17..=32 => open_wide::<32>(members, buckets, operations),
+        _ => open_wide::<MAX_WORDS>(members, buckets, operations),
     }
 }
 
 fn open_wide<const W: usize>(
     members: &mut Members,
-    words: usize,
     (buckets, entries_per_owner): (Config, u64),
     operations: u32,
-) -> Result<Box<dyn Set>, Error> {
+) -> Result<Box<dyn Set>, Error>
+where
+    [u64; W]: Plain,
+{
     let config = WideConfig::<W> { buckets, entries_per_owner };
-    open_as::<Wide<W>>(members, words, config, config.sizes(operations), operations)
+    open_as::<Wide<W>>(members, config, config.sizes(operations), operations)
 }
 
-fn open_as<K: OfWords + Open + 'static>(
+fn open_as<K: Keys<Key: Plain> + Open + 'static>(
     members: &mut Members,
-    words: usize,
     config: K::Config,
     sizes: Sizes,
     operations: u32,
 ) -> Result<Box<dyn Set>, Error> {
-    let own = Own { words, keys: Vec::new() };
-    Ok(Typed::open(members, (sizes, operations), own, |engine, storage, exchange| {
+    Ok(Typed::open(members, (sizes, operations), Vec::new(), |engine, storage, exchange| {
         table::Set::<_, _, K>::open(engine, config, storage, exchange)
     })?)
 }
 
-/// A kind of keys that the words of a caller's key make.
-trait OfWords: Keys {
-    /// Returns the key of at most as many words as a key has; the other words are 0.
-    fn key(words: &[u64]) -> Self::Key;
-
-    /// Returns the words of a key.
-    fn words(key: &Self::Key) -> &[u64];
+/// Returns the key of at most as many words as a key has; the other words are 0.
+fn key_of<K: Plain>(words: &[u64]) -> K {
+    K::from_words(&mut words.iter().copied(), 0)
 }
 
-impl OfWords for Narrow {
-    fn key(words: &[u64]) -> u64 {
-        // The caller gives as many words as keys have.
-        words.first().copied().unwrap_or(u64::MAX)
-    }
-
-    fn words(key: &u64) -> &[u64] {
-        core::slice::from_ref(key)
-    }
-}
-
-impl<const W: usize> OfWords for Wide<W> {
-    fn key(words: &[u64]) -> [u64; W] {
-        let mut wide = [0; W];
-        wide.iter_mut().zip(words).for_each(|(to, word)| *to = *word);
-        wide
-    }
-
-    fn words(key: &[u64; W]) -> &[u64] {
-        key
-    }
-}
-
-/// What a table needs whose keys have some words, up to those of its kind.
-struct Own<K> {
-    /// Words of a key, at least 1.
-    words: usize,
-    /// Keys of a batch in the form of the table.
-    keys: Vec<K>,
-}
-
-type Opened<K> = Typed<table::Set<Engine, Vec<OperationOf<K>>, K>, Own<<K as Kind>::Key>>;
+/// A table, and the keys of a batch in its form.
+type Opened<K> = Typed<table::Set<Engine, Vec<OperationOf<K>>, K>, Vec<<K as Kind>::Key>>;
 
 impl Told for Ended {
     fn told(&self) -> (probeline_outcome, Option<&[u8]>) {
@@ -129,15 +95,15 @@ impl Told for Ended {
     }
 }
 
-impl<K: OfWords + 'static> Submit<probeline_table> for Opened<K> {
+impl<K: Keys<Key: Plain> + 'static> Submit<probeline_table> for Opened<K> {
     fn submit(&mut self, tag: Tag, intent: Intent, key: &[u64], _: &[u8]) -> Started {
-        pipeline::Structure::submit(&mut self.front, tag, &K::key(key), intent)
+        pipeline::Structure::submit(&mut self.front, tag, &key_of(key), intent)
     }
 }
 
-impl<K: OfWords + 'static> Run<probeline_table> for Opened<K> {
+impl<K: Keys<Key: Plain> + 'static> Run<probeline_table> for Opened<K> {
     fn run(&mut self, intent: Intent, key: &[u64], _: &[u8], _: Place<'_>) -> operations::Ended {
-        Ok(self.front.call(&K::key(key), intent)?.into())
+        Ok(self.front.call(&key_of(key), intent)?.into())
     }
 
     fn batch(
@@ -148,11 +114,12 @@ impl<K: OfWords + 'static> Run<probeline_table> for Opened<K> {
         _: Place<'_>,
         outcomes: Outcomes<'_>,
     ) -> Result<(), Error> {
-        let (table, Own { words, keys: staged }) = (&mut self.front, &mut self.own);
-        let blocks = keys.chunks(BLOCK * *words).zip(outcomes.chunks_mut(BLOCK));
+        let (table, staged) = (&mut self.front, &mut self.own);
+        let words = (keys.len() / outcomes.len().max(1)).max(1);
+        let blocks = keys.chunks(BLOCK * words).zip(outcomes.chunks_mut(BLOCK));
         for (keys, outcomes) in blocks {
             staged.clear();
-            staged.extend(keys.chunks_exact(*words).map(K::key));
+            staged.extend(keys.chunks_exact(words).map(key_of::<K::Key>));
             match intent {
                 Intent::FindOrPut => {
                     store(outcomes, Outcome::Full, |to| table.find_or_put_batch(staged, to))?;
@@ -164,11 +131,9 @@ impl<K: OfWords + 'static> Run<probeline_table> for Opened<K> {
     }
 }
 
-impl<K: OfWords + 'static> Set for Opened<K> {
-    fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u64])) -> Result<(), Error> {
-        let words = self.own.words;
-        let visit = |key: &K::Key| visit(K::words(key).get(..words).unwrap_or_default());
-        Ok(self.front.for_each_local(visit)?)
+impl<K: Keys<Key: Plain> + 'static> Set for Opened<K> {
+    fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+        Ok(self.front.for_each_local(|key| visit(key.bytes()))?)
     }
 
     fn stats(&self) -> &Stats {

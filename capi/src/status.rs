@@ -162,7 +162,6 @@ impl Error {
 }
 
 /// Returns the error of a transport that is not in this build.
-#[cfg(not(all(feature = "shm", feature = "verbs", feature = "ucx", feature = "mpi")))]
 pub(crate) fn not_built(name: &str) -> Error {
     let text = "build it with that feature, or choose another transport";
     Error::new(

@@ -16,10 +16,13 @@ use super::{DHT, Table, probeline_dht_rendezvous};
 use crate::call::call;
 use crate::handle::Handle;
 use crate::job::{Members, Shared};
-use crate::job_options::probeline_job_options;
+use crate::job_options::{
+    PROBELINE_TRANSPORT_AUTO, PROBELINE_TRANSPORT_MPI, PROBELINE_TRANSPORT_SHM,
+    probeline_job_options,
+};
 use crate::map::probeline_map;
 use crate::map_options::probeline_map_options;
-use crate::network::Transport;
+use crate::network::{self, Network};
 use crate::options::Options;
 use crate::rendezvous::Rendezvous;
 use crate::status::{Error, probeline_last_error, probeline_status};
@@ -31,6 +34,7 @@ const WORDS: [(&str, &str); 3] =
 
 /// Opens a job among the ranks of a program, or of its launcher if it has passed none.
 fn job(rendezvous: Option<probeline_dht_rendezvous>) -> Result<Shared, Error> {
+    let met = |exchange, transport| Members { exchange, network: Network::over(transport) };
     let members = match rendezvous {
         // SAFETY: the default has no texts.
         None => unsafe { Members::join(&probeline_job_options::DEFAULT) }?,
@@ -38,8 +42,8 @@ fn job(rendezvous: Option<probeline_dht_rendezvous>) -> Result<Shared, Error> {
             // SAFETY: the header's functions, which `DHT.h` asks to call in one thread.
             let mut program = unsafe { Program::new(rendezvous) };
             match choose_transport(&mut program)? {
-                Transport::Mpi => Members::met(attach(&rendezvous)?, Transport::Mpi),
-                transport => Members::met(Rendezvous::Program(Box::new(program)), transport),
+                PROBELINE_TRANSPORT_MPI => met(attach(&rendezvous)?, PROBELINE_TRANSPORT_MPI),
+                transport => met(Rendezvous::Program(Box::new(program)), transport),
             }
         }
     };
@@ -48,10 +52,10 @@ fn job(rendezvous: Option<probeline_dht_rendezvous>) -> Result<Shared, Error> {
 
 /// Returns the transport that the environment names, or else shared memory if all ranks are on one
 /// machine, or else MPI RMA if this library has it. All ranks return the same.
-fn choose_transport(ranks: &mut dyn Exchange) -> Result<Transport, Error> {
-    let named = Transport::from_env();
-    let choice = named.as_ref().map_or(u64::MAX, |named| named.map_or(0, |named| named as u64 + 1));
-    let mine = [machine(), choice].map(u64::to_ne_bytes);
+fn choose_transport(ranks: &mut dyn Exchange) -> Result<c_int, Error> {
+    let named = network::from_env();
+    let choice = named.as_ref().map_or(-1, |named| named.unwrap_or(PROBELINE_TRANSPORT_AUTO));
+    let mine = [machine().to_ne_bytes(), i64::from(choice).to_ne_bytes()];
     let mut all = vec![[[0; 8]; 2]; ranks.owners() as usize];
     ranks.all_gather(mine.as_flattened(), all.as_flattened_mut().as_flattened_mut())?;
     let named = named?;
@@ -63,8 +67,8 @@ fn choose_transport(ranks: &mut dyn Exchange) -> Result<Transport, Error> {
     }
     match named {
         Some(transport) => Ok(transport),
-        None if all.iter().all(|theirs| theirs[0] == mine[0]) => Ok(Transport::Shm),
-        None if cfg!(feature = "mpi") => Ok(Transport::Mpi),
+        None if all.iter().all(|theirs| theirs[0] == mine[0]) => Ok(PROBELINE_TRANSPORT_SHM),
+        None if cfg!(feature = "mpi") => Ok(PROBELINE_TRANSPORT_MPI),
         None => Err(Error::open(
             "the ranks run on several machines: set PROBELINE_TRANSPORT to verbs or ucx on all of them",
         )),
