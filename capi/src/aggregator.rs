@@ -12,9 +12,7 @@ use crate::job::{Members, members, probeline_job};
 use crate::options::Allowed::Range;
 use crate::options::{self, Extensible, MAX_OPERATIONS, Options, options};
 use crate::status::{Error, probeline_status};
-use crate::structure::{
-    self, Close, Engine, Inner, MAX_BYTES, Open, Pointee, open, with, with_block,
-};
+use crate::structure::{self, Close, Engine, Inner, MAX_BYTES, Open, Pointee, with, with_block};
 
 /// Options of an aggregator. `operations` may differ between ranks.
 #[repr(C)]
@@ -68,9 +66,7 @@ impl Pointee for probeline_aggregator {
         Ok(Box::new(move |members| {
             with_block!(message_bytes, V => {
                 let sizes = (config.sizes::<V>(ranks, operations), operations);
-                let messages = open(members, sizes, |engine, storage, exchange| {
-                    Opened::<V>::open(engine, config, storage, exchange)
-                })?;
+                let messages = structure::open(members, sizes, config, Opened::<V>::open)?;
                 Ok(Box::new(Typed { messages, is_pending: false }))
             })
         }))

@@ -90,13 +90,12 @@ impl Pointee for probeline_array {
         };
         let direct = options.direct != 0;
         let config = Config { distribution, element_bytes, direct, ..Config::new(len) };
-        let sizes =
-            with_block!(element_bytes, V => config.sizes::<V>(members.owners(), operations));
+        let ranks = members.owners();
         Ok(Box::new(move |members| {
             with_block!(element_bytes, V => {
-                Ok(Typed::open(members, (sizes, operations), (), |engine, storage, exchange| {
-                    Opened::<V>::open(engine, config, storage, exchange)
-                })?)
+                let sizes = (config.sizes::<V>(ranks, operations), operations);
+                let array = structure::open(members, sizes, config, Opened::<V>::open)?;
+                Ok(Typed::new(array, (), operations))
             })
         }))
     }
@@ -250,7 +249,9 @@ pub unsafe extern "C" fn probeline_array_get(
     value: *mut c_void,
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open array and room for an element (# Safety).
-    unsafe { operations::run(array, Access::Get, (&raw const index, ptr::null(), value), None) }
+    unsafe {
+        operations::run(array, Ok(Access::Get), (&raw const index, ptr::null(), value), 1, None)
+    }
 }
 
 /// Stores `value` in an element. Every get that begins after it has ended returns it. Waits for its
@@ -265,7 +266,9 @@ pub unsafe extern "C" fn probeline_array_put(
     value: *const c_void,
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open array and an element (# Safety).
-    unsafe { operations::run(array, Access::Put, (&raw const index, value, ptr::null_mut()), None) }
+    unsafe {
+        operations::run(array, Ok(Access::Put), (&raw const index, value, ptr::null_mut()), 1, None)
+    }
 }
 
 /// Gets the elements at `count` indices, with as many in flight as the options allow, and stores them one
@@ -282,9 +285,7 @@ pub unsafe extern "C" fn probeline_array_gather(
     values: *mut c_void,
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open array, indices, and room for elements (# Safety).
-    unsafe {
-        operations::batch(array, Ok(Access::Get), (indices, ptr::null(), values), count, None)
-    }
+    unsafe { operations::run(array, Ok(Access::Get), (indices, ptr::null(), values), count, None) }
 }
 
 /// Stores `count` values, one after another in `values`, in the elements at `indices`, with as many in
@@ -302,7 +303,7 @@ pub unsafe extern "C" fn probeline_array_scatter(
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open array, indices and elements (# Safety).
     unsafe {
-        operations::batch(array, Ok(Access::Put), (indices, values, ptr::null_mut()), count, None)
+        operations::run(array, Ok(Access::Put), (indices, values, ptr::null_mut()), count, None)
     }
 }
 
@@ -322,7 +323,7 @@ pub unsafe extern "C" fn probeline_array_update(
 ) -> probeline_status {
     let pointers = (&raw const index, (&raw const operand).cast(), before.cast());
     // SAFETY: the program passes NULL or an open array and a place for a number (# Safety).
-    unsafe { operations::run(array, Access::Update(operation), pointers, None) }
+    unsafe { operations::run(array, Ok(Access::Update(operation)), pointers, 1, None) }
 }
 
 /// Stores `desired` in an element of 8 bytes if it is `expected`. Stores the element as it was, `expected` if
@@ -340,7 +341,7 @@ pub unsafe extern "C" fn probeline_array_compare_and_swap(
 ) -> probeline_status {
     let pointers = (&raw const index, (&raw const desired).cast(), before.cast());
     // SAFETY: the program passes NULL or an open array and a place for a number (# Safety).
-    unsafe { operations::run(array, Access::CompareAndSwap(expected), pointers, None) }
+    unsafe { operations::run(array, Ok(Access::CompareAndSwap(expected)), pointers, 1, None) }
 }
 
 /// Runs an operation of probeline_array_update() on each of the elements at `count` indices, with the
@@ -361,7 +362,7 @@ pub unsafe extern "C" fn probeline_array_update_batch(
 ) -> probeline_status {
     let pointers = (indices, operands.cast(), before.cast());
     // SAFETY: the program passes NULL or an open array, and numbers (# Safety).
-    unsafe { operations::batch(array, Ok(Access::Update(operation)), pointers, count, None) }
+    unsafe { operations::run(array, Ok(Access::Update(operation)), pointers, count, None) }
 }
 
 /// Starts to get an element, which a poll stores at `value`. The memory there must stay valid until

@@ -12,7 +12,7 @@ use crate::job::Members;
 use crate::map::probeline_map;
 use crate::operations::{Ended, Outcomes, Place, Run, Started, Submit, Told, copy};
 use crate::status::{Error, probeline_outcome};
-use crate::structure::{Engine, Typed};
+use crate::structure::{self, Engine, Typed};
 
 /// The most bytes of a key and of a value.
 pub(crate) const MAX_KEY: usize = 1024;
@@ -63,9 +63,8 @@ fn open_as<K: Plain, V: Plain>(
     let (keys, values, found) = (Vec::new(), Vec::new(), Vec::new());
     let own = Own::<K, V> { keys, values, found, room: vec![0; config.value_bytes] };
     let sizes = (config.sizes::<K, V>(operations), operations);
-    Ok(Typed::open(members, sizes, own, |engine, storage, exchange| {
-        Map::<_, _, K, V>::open(engine, config, storage, exchange)
-    })?)
+    let map = structure::open(members, sizes, config, Map::<_, _, K, V>::open)?;
+    Ok(Typed::new(map, own, operations))
 }
 
 /// Copies for the calls of a map of keys `K` and values `V`.

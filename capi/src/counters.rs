@@ -80,11 +80,10 @@ impl Pointee for probeline_counters {
                 "key_bits is {key_bits}, which leaves no bits for counts: give fewer, or more keys"
             )));
         }
-        let sizes = config.sizes(members.owners(), operations);
+        let sizes = (config.sizes(members.owners(), operations), operations);
         Ok(Box::new(move |members| {
-            Typed::open(members, (sizes, operations), (), |engine, storage, exchange| {
-                Counters::open(engine, config, storage, exchange)
-            })
+            let counters = structure::open(members, sizes, config, Counters::open)?;
+            Ok(Typed::new(counters, (), operations))
         }))
     }
 }

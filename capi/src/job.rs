@@ -64,7 +64,7 @@ impl Members {
         Ok(Self { exchange, network })
     }
 
-    pub(crate) fn exchange(&mut self) -> &mut dyn Exchange {
+    pub(crate) fn exchange(&mut self) -> &mut (dyn Exchange + 'static) {
         self.exchange.exchange()
     }
 

@@ -142,7 +142,9 @@ pub unsafe extern "C" fn probeline_map_get(
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open map, a key of its size, room for a value, and a place for an
     // outcome (# Safety).
-    unsafe { operations::run(map, Request::Get, (key.cast(), ptr::null(), value), Some(outcome)) }
+    unsafe {
+        operations::run(map, Ok(Request::Get), (key.cast(), ptr::null(), value), 1, Some(outcome))
+    }
 }
 
 /// Stores a value for the key, over an older one: PROBELINE_INSERTED, PROBELINE_UPDATED,
@@ -161,7 +163,7 @@ pub unsafe extern "C" fn probeline_map_put(
     let pointers = (key.cast(), value, ptr::null_mut());
     // SAFETY: the program passes NULL or an open map, a key and a value of its sizes, and a place for an
     // outcome (# Safety).
-    unsafe { operations::run(map, Request::Put(()), pointers, optional(outcome)) }
+    unsafe { operations::run(map, Ok(Request::Put(())), pointers, 1, optional(outcome)) }
 }
 
 /// As probeline_map_put(), but leaves an older value as it is: PROBELINE_FOUND. Waits for its operation.
@@ -178,7 +180,7 @@ pub unsafe extern "C" fn probeline_map_put_if_absent(
     let pointers = (key.cast(), value, ptr::null_mut());
     // SAFETY: the program passes NULL or an open map, a key and a value of its sizes, and a place for an
     // outcome (# Safety).
-    unsafe { operations::run(map, Request::PutIfAbsent(()), pointers, optional(outcome)) }
+    unsafe { operations::run(map, Ok(Request::PutIfAbsent(())), pointers, 1, optional(outcome)) }
 }
 
 /// Removes the key: PROBELINE_REMOVED, PROBELINE_ABSENT or PROBELINE_DROPPED. `outcome` may be NULL.
@@ -195,7 +197,7 @@ pub unsafe extern "C" fn probeline_map_remove(
     let pointers = (key.cast(), ptr::null(), ptr::null_mut());
     // SAFETY: the program passes NULL or an open map, a key of its size, and a place for an outcome
     // (# Safety).
-    unsafe { operations::run(map, Request::Remove, pointers, optional(outcome)) }
+    unsafe { operations::run(map, Ok(Request::Remove), pointers, 1, optional(outcome)) }
 }
 
 /// Gets the values of `count` keys, one after another in `keys`, and stores the outcome of each, as
@@ -215,7 +217,7 @@ pub unsafe extern "C" fn probeline_map_get_batch(
     let pointers = (keys.cast(), ptr::null(), values);
     // SAFETY: the program passes NULL or an open map, `count` keys, room for values, and places for outcomes
     // (# Safety).
-    unsafe { operations::batch(map, Ok(Request::Get), pointers, count, Some(outcomes)) }
+    unsafe { operations::run(map, Ok(Request::Get), pointers, count, Some(outcomes)) }
 }
 
 /// Runs PROBELINE_PUT, PROBELINE_PUT_IF_ABSENT or PROBELINE_REMOVE for `count` keys, one after another
@@ -237,7 +239,7 @@ pub unsafe extern "C" fn probeline_map_write_batch(
     let pointers = (keys.cast(), values, ptr::null_mut());
     // SAFETY: the program passes NULL or an open map, `count` keys and values, and places for outcomes
     // (# Safety).
-    unsafe { operations::batch(map, write, pointers, count, Some(outcomes)) }
+    unsafe { operations::run(map, write, pointers, count, Some(outcomes)) }
 }
 
 /// Starts PROBELINE_GET. If the key has a value, a poll stores it at `value`. The memory there must

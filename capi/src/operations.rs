@@ -5,14 +5,11 @@ use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use probeline::pipeline::{Bytes, Error as OperationError, Finished, Kind, OutcomeOf, Plain, Tag};
+use probeline::pipeline::{Bytes, Error as OperationError, Plain, Tag};
 
 use crate::call::{out, product, room, slice};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
-use crate::structure::{Front, Inner, Pointee, Structure, with};
-
-/// Results that one poll reports.
-const POLLED: usize = 16;
+use crate::structure::{Inner, Pointee, Structure, with};
 
 /// Room for values, which may be uninitialized.
 pub(crate) type Place<'v> = &'v mut [MaybeUninit<u8>];
@@ -24,8 +21,6 @@ pub(crate) type Room<'r> = &'r mut [MaybeUninit<probeline_finished>];
 pub(crate) type Ended = Result<probeline_outcome, Error>;
 /// Whether an operation has started.
 pub(crate) type Started = Result<(), OperationError>;
-/// The number of operations that have ended.
-pub(crate) type Polled = Result<usize, OperationError>;
 
 /// What a request of a program has at each key.
 pub(crate) struct Sizes {
@@ -119,37 +114,12 @@ pub(crate) fn optional(outcome: *mut probeline_outcome) -> Option<*mut probeline
     (!outcome.is_null()).then_some(outcome)
 }
 
-/// Runs a request on a key, and stores its outcome if it is wanted.
-///
-/// # Safety
-/// `structure` is NULL or open, `pointers` are NULL or valid for one key, and `outcome` is NULL or has room for an
-/// outcome.
-pub(crate) unsafe fn run<P: Keyed<Structure: Run<P>>>(
-    structure: *mut P,
-    request: P::Request,
-    pointers: Pointers<P>,
-    outcome: Option<*mut probeline_outcome>,
-) -> probeline_status {
-    let body = |inner: &mut Inner<P>| {
-        // SAFETY: the caller passes what these ask for (# Safety).
-        let ((key, operand, result), outcome) = unsafe {
-            let outcome = outcome.map(|outcome| out(outcome, "outcome")).transpose()?;
-            (arguments(inner, request, pointers, 1)?, outcome)
-        };
-        let ended = inner.structure.run(request, key, operand, result)?;
-        outcome.map(|outcome| outcome.write(ended));
-        Ok(())
-    };
-    // SAFETY: the caller passes NULL or an open structure (# Safety).
-    unsafe { with(structure, body) }
-}
-
 /// Runs a request on `count` keys, and stores their outcomes if they are wanted.
 ///
 /// # Safety
 /// `structure` is NULL or open, `pointers` are NULL or valid for `count` keys, and `outcomes` is NULL or has room
 /// for as many outcomes.
-pub(crate) unsafe fn batch<P: Keyed<Structure: Run<P>>>(
+pub(crate) unsafe fn run<P: Keyed<Structure: Run<P>>>(
     structure: *mut P,
     request: Result<P::Request, Error>,
     pointers: Pointers<P>,
@@ -160,11 +130,18 @@ pub(crate) unsafe fn batch<P: Keyed<Structure: Run<P>>>(
         let request = request?;
         // SAFETY: the caller passes what these ask for (# Safety).
         let ((keys, operands, results), outcomes) = unsafe {
-            let outcomes =
-                outcomes.map(|outcomes| room(outcomes, count, "outcomes")).transpose()?;
+            let outcomes = outcomes.map(|outcomes| room(outcomes, count, "outcome")).transpose()?;
             (arguments(inner, request, pointers, count)?, outcomes.unwrap_or_default())
         };
-        inner.structure.batch(request, keys, operands, results, outcomes)
+        if count != 1 {
+            return inner.structure.batch(request, keys, operands, results, outcomes);
+        }
+        // One by itself needs nothing of a batch.
+        let ended = inner.structure.run(request, keys, operands, results)?;
+        if let Some(outcome) = outcomes.first_mut() {
+            outcome.write(ended);
+        }
+        Ok(())
     };
     // SAFETY: the caller passes NULL or an open structure (# Safety).
     unsafe { with(structure, body) }
@@ -185,8 +162,8 @@ pub(crate) unsafe fn submit<P: Keyed>(
         let request = request?;
         // SAFETY: the caller passes what this asks for (# Safety). Nothing is written to the result yet.
         let (key, operand, _) = unsafe { arguments(inner, request, pointers, 1) }?;
-        let place = inner.structure.submitted().place()?;
-        inner.structure.submit(Tag(place as u64), request, key, operand)?;
+        let inside = inner.structure.submitted().next()?;
+        inner.structure.submit(inside, request, key, operand)?;
         inner.structure.submitted().started(Submitted { tag, to: pointers.2.cast() });
         Ok(())
     };
@@ -255,10 +232,10 @@ pub(crate) struct Submissions {
 
 /// Tag and place that the program gave with an operation.
 #[derive(Clone, Copy)]
-struct Submitted {
-    tag: u64,
+pub(crate) struct Submitted {
+    pub(crate) tag: u64,
     /// Where its value goes; may be NULL.
-    to: *mut u8,
+    pub(crate) to: *mut u8,
 }
 
 impl Submissions {
@@ -269,49 +246,23 @@ impl Submissions {
         Self { all, free: (0..places).collect() }
     }
 
-    /// Returns the place of the next operation, which is its tag inside the structure.
-    fn place(&self) -> Result<usize, OperationError> {
-        self.free.last().copied().ok_or(OperationError::Busy)
+    /// Returns the tag of the next operation inside the structure, which is its place.
+    fn next(&self) -> Result<Tag, OperationError> {
+        self.free.last().map(|place| Tag(*place as u64)).ok_or(OperationError::Busy)
     }
 
-    /// Stores that the operation has started whose place was returned last.
+    /// Stores that the operation has started whose tag was returned last.
     fn started(&mut self, submitted: Submitted) {
         if let Some(place) = self.free.pop().and_then(|place| self.all.get_mut(place)) {
             *place = submitted;
         }
     }
 
-    /// Polls the structure of the operations.
-    ///
-    /// # Safety
-    /// As for [`Structure::poll`].
-    pub(crate) unsafe fn poll<K: Kind>(
-        &mut self,
-        structure: &mut Front<K>,
-        finished: Room<'_>,
-    ) -> Polled
-    where
-        OutcomeOf<K>: Told,
-    {
-        let mut ended = [Finished::default(); POLLED];
-        let capacity = finished.len().min(POLLED);
-        let ended = structure.poll_into(ended.get_mut(..capacity).unwrap_or_default())?;
-        for (Finished { tag, result }, room) in ended.iter().zip(finished) {
-            // The structure returns the tags that it was given.
-            let place = usize::try_from(tag.0).unwrap_or(usize::MAX);
-            let Some(Submitted { tag, to }) = self.all.get(place).copied() else { continue };
-            self.free.push(place);
-            let told = result.as_ref().map(Told::told);
-            if let Ok((_, Some(value))) = told
-                && !to.is_null()
-            {
-                // SAFETY: the caller keeps the places of submitted operations valid for their values
-                // (# Safety); values of one structure and one kind of operation have one size.
-                unsafe { ptr::copy_nonoverlapping(value.as_ptr(), to, value.len()) };
-            }
-            let result = told.map(|(outcome, _)| outcome).map_err(|error| *error);
-            room.write(probeline_finished::new(tag, result));
-        }
-        Ok(ended.len())
+    /// Returns what the program gave with an operation that has ended.
+    pub(crate) fn ended(&mut self, tag: Tag) -> Option<Submitted> {
+        let place = usize::try_from(tag.0).ok()?;
+        let submitted = *self.all.get(place)?;
+        self.free.push(place);
+        Some(submitted)
     }
 }

@@ -69,10 +69,9 @@ impl Pointee for probeline_queue {
         Ok(Box::new(move |members| {
             with_block!(value_bytes, V => {
                 let sizes = (config.sizes::<V>(ranks, operations), operations);
+                let queue = structure::open(members, sizes, config, Opened::<V>::open)?;
                 let own = Own { values: Vec::with_capacity(BLOCK), unfinished: None };
-                Ok(Typed::open(members, sizes, own, |engine, storage, exchange| {
-                    Opened::<V>::open(engine, config, storage, exchange)
-                })?)
+                Ok(Typed::new(queue, own, operations))
             })
         }))
     }
@@ -408,8 +407,7 @@ mod tests {
         let storage = vec![Operation::EMPTY; 4];
         let queue = queue::Queue::open(Engine::new(engine), config, storage, &mut Alone).unwrap();
         let own = Own::<u64> { values: Vec::new(), unfinished: None };
-        let submitted = operations::Submissions::new(4);
-        let mut queue = Typed { front: queue, own, submitted };
+        let mut queue = Typed::new(queue, own, 4);
         let (host, mut value) = (Owner(0), [MaybeUninit::uninit(); 8]);
         queue.front.call(&host, Action::Take(1)).unwrap();
         assert_eq!(queue.push(host, &[7; 8]).unwrap(), 1);

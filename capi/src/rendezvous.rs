@@ -20,7 +20,7 @@ pub(crate) enum Rendezvous {
 }
 
 impl Rendezvous {
-    pub(crate) fn exchange(&mut self) -> &mut dyn Exchange {
+    pub(crate) fn exchange(&mut self) -> &mut (dyn Exchange + 'static) {
         match self {
             Self::Job(job, _) => &mut **job,
             Self::Program(exchange) => &mut **exchange,

@@ -9,7 +9,7 @@ use probeline::transport::Sizes;
 use crate::job::Members;
 use crate::operations::{self, Outcomes, Place, Run, Started, Submit, Told};
 use crate::status::{Error, probeline_outcome};
-use crate::structure::{Engine, Typed};
+use crate::structure::{self, Engine, Typed};
 use crate::table::probeline_table;
 
 /// The widest key in words.
@@ -76,9 +76,9 @@ fn open_as<K: Keys<Key: Plain> + Open + 'static>(
     sizes: Sizes,
     operations: u32,
 ) -> Result<Box<dyn Set>, Error> {
-    Ok(Typed::open(members, (sizes, operations), Vec::new(), |engine, storage, exchange| {
-        table::Set::<_, _, K>::open(engine, config, storage, exchange)
-    })?)
+    let open = table::Set::<_, _, K>::open;
+    let table = structure::open(members, (sizes, operations), config, open)?;
+    Ok(Typed::new(table, Vec::new(), operations))
 }
 
 /// Returns the key of at most as many words as a key has; the other words are 0.

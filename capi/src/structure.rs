@@ -6,16 +6,20 @@ use core::ops::DerefMut;
 use core::ptr;
 
 use probeline::pipeline::{
-    self, CollectiveError, Kind, Machine, Operation, OperationOf, OutcomeOf,
+    self, CollectiveError, Error as OperationError, Finished, Kind, Machine, Operation,
+    OperationOf, OutcomeOf,
 };
 use probeline::transport::{Exchange, Sizes, Transport, forward_transport};
 
 use crate::call::{call, out, put};
 use crate::handle::{Abandon, Handle};
 use crate::job::{Members, Opened, Shared, members, probeline_job, with_shared};
-use crate::operations::{Polled, Room, Submissions, Told};
+use crate::operations::{Room, Submissions, Submitted, Told};
 use crate::options::{self, Options};
-use crate::status::{Error, probeline_status};
+use crate::status::{Error, probeline_finished, probeline_status};
+
+/// Results that one poll reports.
+const POLLED: usize = 16;
 
 /// An engine of the transport of the job: one type for all transports, so that structures are compiled once.
 pub(crate) struct Engine(Box<dyn Transport>);
@@ -47,7 +51,7 @@ pub(crate) trait Structure: Close {
     ///
     /// # Safety
     /// The places given with operations that were submitted are NULL or valid for writes of their values.
-    unsafe fn poll(&mut self, finished: Room<'_>) -> Polled;
+    unsafe fn poll(&mut self, finished: Room<'_>) -> Result<usize, OperationError>;
 }
 
 /// A structure of the library whose types have the sizes, and what its calls from C need in addition.
@@ -57,27 +61,26 @@ pub(crate) struct Typed<S, B = ()> {
     pub(crate) submitted: Submissions,
 }
 
-/// Opens an engine of these sizes and, by `open`, a structure over it.
-pub(crate) fn open<S, M: Machine>(
+/// Opens an engine of these sizes and, by the function `open` of a structure, the structure over it.
+pub(crate) fn open<S, C, M: Machine>(
     members: &mut Members,
     (sizes, operations): (Sizes, u32),
-    open: impl FnOnce(Engine, Vec<Operation<M>>, &mut dyn Exchange) -> Result<S, CollectiveError>,
+    config: C,
+    open: impl FnOnce(
+        Engine,
+        C,
+        Vec<Operation<M>>,
+        &mut (dyn Exchange + 'static),
+    ) -> Result<S, CollectiveError>,
 ) -> Result<S, Error> {
     let engine = members.open(sizes)?;
     let storage = vec![Operation::EMPTY; operations as usize];
-    Ok(open(engine, storage, members.exchange())?)
+    Ok(open(engine, config, storage, members.exchange())?)
 }
 
 impl<S, B> Typed<S, B> {
-    /// Opens a structure: see [`open`].
-    pub(crate) fn open<M: Machine>(
-        members: &mut Members,
-        sizes: (Sizes, u32),
-        own: B,
-        opens: impl FnOnce(Engine, Vec<Operation<M>>, &mut dyn Exchange) -> Result<S, CollectiveError>,
-    ) -> Result<Box<Self>, Error> {
-        let front = open(members, sizes, opens)?;
-        Ok(Box::new(Self { front, own, submitted: Submissions::new(sizes.1) }))
+    pub(crate) fn new(front: S, own: B, operations: u32) -> Box<Self> {
+        Box::new(Self { front, own, submitted: Submissions::new(operations) })
     }
 }
 
@@ -116,9 +119,25 @@ where
         &mut self.submitted
     }
 
-    unsafe fn poll(&mut self, finished: Room<'_>) -> Polled {
-        // SAFETY: the caller keeps the places of submitted operations valid (# Safety).
-        unsafe { self.submitted.poll(&mut self.front, finished) }
+    unsafe fn poll(&mut self, finished: Room<'_>) -> Result<usize, OperationError> {
+        let mut ended = [Finished::default(); POLLED];
+        let capacity = finished.len().min(POLLED);
+        let ended = self.front.poll_into(ended.get_mut(..capacity).unwrap_or_default())?;
+        for (Finished { tag, result }, room) in ended.iter().zip(finished) {
+            // The structure returns the tags that it was given.
+            let Some(Submitted { tag, to }) = self.submitted.ended(*tag) else { continue };
+            let told = result.as_ref().map(Told::told);
+            if let Ok((_, Some(value))) = told
+                && !to.is_null()
+            {
+                // SAFETY: the caller keeps the places of submitted operations valid for their values
+                // (# Safety); values of one structure and one kind of operation have one size.
+                unsafe { ptr::copy_nonoverlapping(value.as_ptr(), to, value.len()) };
+            }
+            let result = told.map(|(outcome, _)| outcome).map_err(|error| *error);
+            room.write(probeline_finished::new(tag, result));
+        }
+        Ok(ended.len())
     }
 }
 

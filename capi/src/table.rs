@@ -219,7 +219,7 @@ pub unsafe extern "C" fn probeline_table_find_or_put(
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open table, a key of its words, and a place for an outcome
     // (# Safety).
-    unsafe { operations::run(table, Intent::FindOrPut, only(key), optional(outcome)) }
+    unsafe { operations::run(table, Ok(Intent::FindOrPut), only(key), 1, optional(outcome)) }
 }
 
 /// Finds the key: PROBELINE_FOUND or PROBELINE_ABSENT. Waits for its operation.
@@ -234,7 +234,7 @@ pub unsafe extern "C" fn probeline_table_find(
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open table, a key of its words, and a place for an outcome
     // (# Safety).
-    unsafe { operations::run(table, Intent::Find, only(key), optional(outcome)) }
+    unsafe { operations::run(table, Ok(Intent::Find), only(key), 1, optional(outcome)) }
 }
 
 /// Runs PROBELINE_FIND_OR_PUT or PROBELINE_FIND for the `count` keys of the array `keys`, with as
@@ -255,7 +255,7 @@ pub unsafe extern "C" fn probeline_table_batch(
     let outcomes = Some(outcomes);
     // SAFETY: the program passes NULL or an open table, the words of `count` keys, and places for their outcomes
     // (# Safety).
-    unsafe { operations::batch(table, intent(operation), only(keys), count, outcomes) }
+    unsafe { operations::run(table, intent(operation), only(keys), count, outcomes) }
 }
 
 /// Starts PROBELINE_FIND_OR_PUT or PROBELINE_FIND, which probeline_table_poll() reports under `tag`.
