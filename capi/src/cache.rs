@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use probeline::map::{
-    Bytes, Config, Loaded, Location, Map, Operation, OperationError, Outcome, Plain, Request,
-    Stats, Tag, Written,
+    Bytes, Config, Loaded, Location, Map, Operation, Outcome, Plain, Request, Stats, Tag, Written,
 };
-use probeline::transport::{Exchange, Owner, PostError};
+use probeline::transport::{Exchange, Owner};
 
 use crate::job::Members;
 use crate::map::probeline_map;
@@ -36,7 +35,7 @@ pub(crate) trait Cache: Run<probeline_map> {
     /// Returns the bucket of the last put that stored its value.
     fn last_put(&self) -> Option<Location>;
     /// Returns the bucket at which a search for the key begins.
-    fn first_candidate(&self, key: &[u8]) -> Result<Location, Error>;
+    fn first_candidate(&self, key: &[u8]) -> Location;
     fn stats(&self) -> &Stats;
 }
 
@@ -79,14 +78,6 @@ struct Own<K, V> {
 
 type Opened<K, V> = Typed<Map<Engine, Vec<Operation<K, V>>, K, V>, Own<K, V>>;
 
-/// Returns bytes whose number was checked when the map was opened.
-fn sized<P: Plain>(bytes: &[u8]) -> Result<P, OperationError> {
-    if bytes.len() > P::CAPACITY {
-        return Err(PostError::OutOfRange.into());
-    }
-    Ok(P::from_bytes(bytes))
-}
-
 impl<K: Plain, V: Plain> Opened<K, V> {
     /// Gets the values of the staged keys.
     fn get_block(&mut self, values: Place<'_>, outcomes: Outcomes<'_>) -> Result<(), Error> {
@@ -116,9 +107,7 @@ impl<K: Plain, V: Plain> Opened<K, V> {
     ) -> Result<(), Error> {
         let Own { keys, values, room, .. } = &mut self.own;
         values.clear();
-        for value in operands.chunks_exact(room.len()) {
-            values.push(sized(value)?);
-        }
+        values.extend(operands.chunks_exact(room.len()).map(V::from_bytes));
         let mut written = [Written::Absent; BLOCK];
         let written = written.get_mut(..outcomes.len()).unwrap_or_default();
         match request {
@@ -135,14 +124,7 @@ impl<K: Plain, V: Plain> Opened<K, V> {
 
 impl<K: Plain, V: Plain> Submit<probeline_map> for Opened<K, V> {
     fn submit(&mut self, tag: Tag, request: Request<()>, key: &[u8], value: &[u8]) -> Started {
-        let request = match request {
-            Request::Get => Request::Get,
-            Request::Put(()) => Request::Put(sized(value)?),
-            Request::PutIfAbsent(()) => Request::PutIfAbsent(sized(value)?),
-            Request::Remove => Request::Remove,
-            Request::Replace(..) => return Err(PostError::OutOfRange.into()),
-        };
-        self.front.submit(tag, &sized(key)?, request)
+        self.front.submit(tag, &K::from_bytes(key), request.map(|()| V::from_bytes(value)))
     }
 }
 
@@ -160,8 +142,7 @@ impl<K: Plain, V: Plain> Run<probeline_map> for Opened<K, V> {
             }
             Request::Put(()) => Request::Put(value),
             Request::PutIfAbsent(()) => Request::PutIfAbsent(value),
-            Request::Remove => Request::Remove,
-            Request::Replace(..) => return Err(OperationError::from(PostError::OutOfRange).into()),
+            _ => Request::Remove,
         };
         // A write ends as one.
         Ok(self.front.call_bytes(key, request, room)?.written().into())
@@ -181,9 +162,7 @@ impl<K: Plain, V: Plain> Run<probeline_map> for Opened<K, V> {
         let blocks = keys.chunks(BLOCK * key_bytes).zip(outcomes.chunks_mut(BLOCK));
         for (keys, outcomes) in blocks {
             self.own.keys.clear();
-            for key in keys.chunks_exact(key_bytes) {
-                self.own.keys.push(sized(key)?);
-            }
+            self.own.keys.extend(keys.chunks_exact(key_bytes).map(K::from_bytes));
             match request {
                 Request::Get => self.get_block(results.next().unwrap_or_default(), outcomes),
                 _ => self.write_block(request, operands.next().unwrap_or_default(), outcomes),
@@ -221,7 +200,7 @@ impl<K: Plain, V: Plain> Cache for Opened<K, V> {
             let mut value = *old.unwrap_or(&absent);
             change(value.bytes_mut()).then_some(value)
         };
-        Ok(self.front.update(&sized(key)?, change)?.into())
+        Ok(self.front.update(&K::from_bytes(key), change)?.into())
     }
 
     fn get_at(&mut self, rank: u32, bucket: u64, value: Place<'_>) -> Ended {
@@ -236,9 +215,9 @@ impl<K: Plain, V: Plain> Cache for Opened<K, V> {
         self.front.last_put()
     }
 
-    fn first_candidate(&self, key: &[u8]) -> Result<Location, Error> {
-        let (owner, bucket) = self.front.first_candidate(&sized(key)?);
-        Ok(Location { owner, bucket, candidate: 0 })
+    fn first_candidate(&self, key: &[u8]) -> Location {
+        let (owner, bucket) = self.front.first_candidate(&K::from_bytes(key));
+        Location { owner, bucket, candidate: 0 }
     }
 
     fn stats(&self) -> &Stats {

@@ -18,7 +18,6 @@
 
 mod aggregator;
 mod array;
-mod array_options;
 mod cache;
 mod call;
 mod counters;
@@ -35,7 +34,6 @@ mod operations;
 mod options;
 mod queue;
 mod rendezvous;
-mod set;
 mod status;
 mod structure;
 mod table;
@@ -43,7 +41,6 @@ mod version;
 
 pub use aggregator::*;
 pub use array::*;
-pub use array_options::*;
 pub use counters::*;
 pub use job::*;
 pub use job_options::*;

@@ -110,25 +110,21 @@ impl Table {
     }
 
     /// Counts a write, and returns its code and its bucket.
-    fn wrote(
-        &mut self,
-        key: &[u8],
-        outcome: probeline_outcome,
-    ) -> Result<(c_int, Location), Error> {
+    fn wrote(&mut self, key: &[u8], outcome: probeline_outcome) -> (c_int, Location) {
         use probeline_outcome::{PROBELINE_EVICTED, PROBELINE_INSERTED, PROBELINE_UPDATED};
         let is_stored =
             matches!(outcome, PROBELINE_INSERTED | PROBELINE_UPDATED | PROBELINE_EVICTED);
         let last = if is_stored { self.map.structure.last_put() } else { None };
-        let at = last.map_or_else(|| self.map.structure.first_candidate(key), Ok)?;
+        let at = last.unwrap_or_else(|| self.map.structure.first_candidate(key));
         self.counts.writes += 1;
         if let Some(accesses) = &mut self.accesses {
             accesses.count(&at, is_stored);
         }
         if outcome != PROBELINE_EVICTED {
-            return Ok((SUCCESS, at));
+            return (SUCCESS, at);
         }
         self.counts.evictions += 1;
-        Ok((self.evicted, at))
+        (self.evicted, at)
     }
 
     /// Counts a read, and returns its code.
@@ -173,7 +169,7 @@ pub unsafe extern "C" fn probeline_dht_write(
         // SAFETY: the program passes NULL or a key and a value of the map's sizes (# Safety).
         let (key, data, _) = unsafe { arguments(map, Request::Put(()), pointers, 1) }?;
         let outcome = map.structure.run(Request::Put(()), key, data, &mut [])?;
-        let (code, at) = table.wrote(key, outcome)?;
+        let (code, at) = table.wrote(key, outcome);
         // SAFETY: the program passes `proc` and `index`, NULL or places for numbers (# Safety).
         unsafe { put_place(&at, proc, index) };
         Ok(code)
@@ -232,7 +228,7 @@ pub unsafe extern "C" fn probeline_dht_write_accumulate(
             let text = "nothing was written, because other ranks changed the same key for a minute";
             return Err(Error::new(probeline_status::PROBELINE_ERROR_FAILED, text));
         }
-        let (code, at) = inner.wrote(key, outcome)?;
+        let (code, at) = inner.wrote(key, outcome);
         // SAFETY: the program passes NULL or places for numbers (# Safety).
         unsafe {
             put(callback_ret, returned);
@@ -261,7 +257,7 @@ pub unsafe extern "C" fn probeline_dht_read(
         let (key, _, to) = unsafe { arguments(map, Request::Get, pointers, 1) }?;
         let outcome = map.structure.run(Request::Get, key, &[], to)?;
         if let Some(accesses) = &mut table.accesses {
-            accesses.count(&map.structure.first_candidate(key)?, false);
+            accesses.count(&map.structure.first_candidate(key), false);
         }
         Ok(table.has_read(outcome))
     };

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// The sources with public items, in the order of the header.
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 12] = [
     "version.rs",
     "status.rs",
     "job_options.rs",
@@ -15,7 +15,6 @@ const SOURCES: [&str; 13] = [
     "map_options.rs",
     "map.rs",
     "map_file.rs",
-    "array_options.rs",
     "array.rs",
     "counters.rs",
     "queue.rs",
