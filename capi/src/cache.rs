@@ -27,8 +27,8 @@ pub(crate) trait Cache: Run<probeline_map> {
     fn check_save(&self, path: &Path, exchange: &mut dyn Exchange) -> Result<(), Error>;
     fn load(&mut self, path: &Path, exchange: &mut dyn Exchange) -> Result<Loaded, Error>;
     fn advance_age(&mut self);
-    /// Stores what `change` makes of the key's value, if it returns true: its second argument begins as
-    /// the value, or as zeros.
+    /// Stores what `change` makes of the key's value, if it returns true: its argument begins as the value, or as
+    /// zeros, and is aligned to 8 bytes.
     fn update(&mut self, key: &[u8], change: &mut dyn FnMut(&mut [u8]) -> bool) -> Ended;
     /// Stores the value of the entry in a bucket, if it has one.
     fn get_at(&mut self, rank: u32, bucket: u64, value: Place<'_>) -> Ended;
@@ -47,7 +47,7 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Cache>, Error> {
     match (config.key_bytes, config.value_bytes) {
         // Sizes of MPI-DHT's programs, as constants, so that copies are unrolled.
-        (80, 104) => open_as::<[u8; 80], [u8; 104]>(members, config, operations),
+        (80, 104) => open_as::<[u64; 10], [u64; 13]>(members, config, operations),
         (..=128, ..=128) => open_as::<Bytes<128>, Bytes<128>>(members, config, operations),
         (..=256, ..=1024) => open_as::<Bytes<256>, Bytes<1024>>(members, config, operations),
         _ => open_as::<Bytes<MAX_KEY>, Bytes<MAX_VALUE>>(members, config, operations),

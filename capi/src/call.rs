@@ -111,29 +111,33 @@ fn check<P>(from: *const P, count: usize, what: &str) -> Result<(), Error> {
 /// Returns a text that the caller gives; `None` for NULL.
 ///
 /// # Safety
-/// `text` is NULL or a string that ends with NUL.
-pub(crate) unsafe fn text(text: *const c_char, what: &str) -> Result<Option<String>, Error> {
-    if text.is_null() {
-        return Ok(None);
-    }
+/// `text` is NULL or ends with NUL, and does not change meanwhile.
+unsafe fn c_text<'a>(text: *const c_char) -> Option<&'a CStr> {
     // SAFETY: the caller passes a text that ends with NUL; it is not NULL, by the check (# Safety).
-    let text = unsafe { CStr::from_ptr(text) }.to_str();
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
+}
+
+/// Returns a copy of a text that the caller gives; `None` for NULL.
+///
+/// # Safety
+/// As for [`c_text`].
+pub(crate) unsafe fn text(text: *const c_char, what: &str) -> Result<Option<String>, Error> {
+    // SAFETY: the caller passes NULL or a text that ends with NUL (# Safety).
+    let text = unsafe { c_text(text) }.map(CStr::to_str).transpose();
     let text = text.map_err(|_| Error::invalid(format_args!("{what} is not UTF-8")))?;
-    Ok(Some(text.to_owned()))
+    Ok(text.map(str::to_owned))
 }
 
 /// Returns the path that the caller gives, which is not empty.
 ///
 /// # Safety
-/// `name` is NULL or ends with NUL, and does not change meanwhile.
+/// As for [`c_text`].
 pub(crate) unsafe fn path<'a>(name: *const c_char) -> Result<&'a Path, Error> {
-    if name.is_null() {
-        return Err(null("the name of the file"));
-    }
-    // SAFETY: the caller passes a text that ends with NUL; it is not NULL, by the check (# Safety).
-    let name = unsafe { CStr::from_ptr(name) };
+    const NAME: &str = "the name of the file";
+    // SAFETY: the caller passes NULL or a text that ends with NUL (# Safety).
+    let name = unsafe { c_text(name) }.ok_or_else(|| null(NAME))?;
     if name.is_empty() {
-        return Err(Error::invalid("the name of the file is empty"));
+        return Err(Error::invalid(format_args!("{NAME} is empty")));
     }
     Ok(Path::new(OsStr::from_bytes(name.to_bytes())))
 }

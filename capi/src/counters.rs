@@ -50,7 +50,7 @@ pub struct probeline_counters(());
 
 type CountersInner = Inner<probeline_counters>;
 
-type Counters = counters::Counters<Engine, Vec<Operation>>;
+type Opened = counters::Counters<Engine, Vec<Operation>>;
 
 impl Told for Outcome {
     fn told(&self) -> (probeline_outcome, Option<&[u8]>) {
@@ -66,12 +66,9 @@ impl Told for Outcome {
 impl Pointee for probeline_counters {
     const NAME: &'static str = "counters";
     type Options = probeline_counters_options;
-    type Structure = Typed<Counters>;
+    type Structure = Typed<Opened>;
 
-    fn plan(
-        members: &mut Members,
-        options: &Self::Options,
-    ) -> Result<Open<Typed<Counters>>, Error> {
+    fn plan(members: &mut Members, options: &Self::Options) -> Result<Open<Typed<Opened>>, Error> {
         let &probeline_counters_options { keys, key_bits, operations, .. } = options;
         members.check_depth(operations, operations)?;
         let config = Config { direct: options.direct != 0, ..Config::for_keys(keys, key_bits) };
@@ -82,7 +79,7 @@ impl Pointee for probeline_counters {
         }
         let sizes = (config.sizes(members.owners(), operations), operations);
         Ok(Box::new(move |members| {
-            let counters = structure::open(members, sizes, config, Counters::open)?;
+            let counters = structure::open(members, sizes, config, Opened::open)?;
             Ok(Typed::new(counters, (), operations))
         }))
     }
@@ -97,7 +94,7 @@ impl Keyed for probeline_counters {
     }
 }
 
-impl Submit<probeline_counters> for Typed<Counters> {
+impl Submit<probeline_counters> for Typed<Opened> {
     fn submit(&mut self, tag: Tag, action: Action, key: &[u64], _: &[u8]) -> Started {
         self.front.submit(tag, &key[0], action)
     }

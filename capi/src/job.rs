@@ -141,17 +141,14 @@ impl Opened {
         self.collective(name, Ok(()), |(), _| Ok(()))
     }
 
-    /// Gathers numbers of all ranks in the call of this name.
-    pub(crate) fn gather<const N: usize>(
-        &self,
-        name: &str,
-        mine: [u64; N],
-    ) -> Result<Vec<[u64; N]>, Error> {
+    /// Gathers numbers of all ranks, each as many, in the call of this name, and returns them one rank after
+    /// another.
+    pub(crate) fn gather(&self, name: &str, mine: &[u64]) -> Result<Vec<u64>, Error> {
         self.collective(name, Ok(()), |(), exchange| {
-            let mut all = vec![[[0; 8]; N]; exchange.owners() as usize];
-            let bytes = mine.map(u64::to_le_bytes);
-            exchange.all_gather(bytes.as_flattened(), all.as_flattened_mut().as_flattened_mut())?;
-            Ok(all.into_iter().map(|rank| rank.map(u64::from_le_bytes)).collect())
+            let bytes: Vec<_> = mine.iter().map(|number| number.to_le_bytes()).collect();
+            let mut all = vec![[0; 8]; mine.len() * self.ranks as usize];
+            exchange.all_gather(bytes.as_flattened(), all.as_flattened_mut())?;
+            Ok(all.into_iter().map(u64::from_le_bytes).collect())
         })
     }
 }

@@ -7,7 +7,6 @@
 mod create;
 mod program;
 mod statistics;
-mod visible;
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
@@ -26,10 +25,10 @@ use crate::operations::arguments;
 use crate::status::{Error, probeline_outcome, probeline_status};
 pub use create::probeline_dht_create;
 pub use program::probeline_dht_rendezvous;
-use statistics::{Accesses, Counts};
-pub use statistics::{probeline_dht_gather_accesses, probeline_dht_print_statistics};
-use visible::Visible;
-pub use visible::probeline_dht_callback;
+use statistics::{Accesses, Counts, Visible};
+pub use statistics::{
+    probeline_dht_callback, probeline_dht_gather_accesses, probeline_dht_print_statistics,
+};
 
 const SUCCESS: c_int = 0;
 const FAILED: c_int = -1;
@@ -55,8 +54,6 @@ struct Table {
     /// The counts when the statistics were reset.
     reset_at: Counts,
     accesses: Option<Accesses>,
-    /// A value for the callback, aligned to 8 bytes.
-    scratch: Vec<u64>,
 }
 
 impl Abandon for Table {
@@ -66,37 +63,60 @@ impl Abandon for Table {
     }
 }
 
-/// Returns a code: that of `body`, or [`FAILED`].
-fn code(body: impl FnOnce() -> Result<c_int, Error>) -> c_int {
+/// Why a function has failed, and the code that it returns.
+pub(crate) struct Failure {
+    pub(crate) code: c_int,
+    pub(crate) error: Error,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { code: FAILED, error }
+    }
+}
+
+/// Returns the code of `body`.
+fn code(body: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     let mut code = FAILED;
-    call(|| body().map(|returned| code = returned));
+    call(|| {
+        let (returned, ended) = match body() {
+            Ok(returned) => (returned, Ok(())),
+            Err(failure) => (failure.code, Err(failure.error)),
+        };
+        code = returned;
+        ended
+    });
     code
 }
 
-fn null() -> Error {
-    Error::invalid("table is NULL")
+/// Returns the handle of a table.
+///
+/// # Safety
+/// `table` is NULL or open.
+unsafe fn handle<'t>(table: *mut DHT) -> Result<&'t Handle<Table>, Error> {
+    if table.is_null() {
+        return Err(Error::invalid("table is NULL"));
+    }
+    // SAFETY: the caller passes an open table (# Safety), not NULL by the check. The program accesses
+    // only the members before the handle.
+    Ok(unsafe { &(*table).table })
 }
 
 /// Runs a call on a table, and shows its counters.
 ///
 /// # Safety
 /// `table` is NULL or open.
-unsafe fn with(table: *mut DHT, body: impl FnOnce(&mut Table) -> Result<c_int, Error>) -> c_int {
+unsafe fn with(table: *mut DHT, body: impl FnOnce(&mut Table) -> Result<c_int, Failure>) -> c_int {
     code(|| {
-        if table.is_null() {
-            return Err(null());
-        }
-        // SAFETY: the caller passes an open table (# Safety), not NULL by the check. The program accesses
-        // only the members before the handle.
-        let handle = unsafe { &(*table).table };
-        let (code, all, recent) = handle.with(|table| {
-            let result = body(table);
-            let (all, before) = (table.counts, table.reset_at);
-            result.map(|code| (code, all, before.until(&all)))
+        // SAFETY: the caller passes NULL or an open table (# Safety).
+        let handle = unsafe { handle(table) }?;
+        let (result, all, recent) = handle.with(|table| {
+            let (result, all) = (body(table), table.counts);
+            Ok((result, all, table.reset_at.until(&all)))
         })?;
         // SAFETY: the caller passes an open table (# Safety); its handle belongs to this thread.
         unsafe { Visible::show(&raw mut (*table).visible, &all, &recent) };
-        Ok(code)
+        result
     })
 }
 
@@ -104,9 +124,8 @@ impl Table {
     fn new(map: MapInner, evicted: c_int, counts_accesses: bool) -> Self {
         let accesses =
             counts_accesses.then(|| Accesses::new(map.opened.ranks, map.options.candidates));
-        let scratch = vec![0; map.options.value_bytes.div_ceil(size_of::<u64>())];
         let counts = Counts::default();
-        Self { map, evicted, counts, reset_at: counts, accesses, scratch }
+        Self { map, evicted, counts, reset_at: counts, accesses }
     }
 
     /// Counts a write, and returns its code and its bucket.
@@ -196,23 +215,18 @@ pub unsafe extern "C" fn probeline_dht_write_accumulate(
 ) -> c_int {
     let body = |inner: &mut Table| {
         // SAFETY: the program passes an open table (# Safety); its handle belongs to this thread.
-        let callback = unsafe { Visible::callback(&raw const (*table).visible) };
+        let callback = unsafe { (*table).visible.accumulate_callback };
         let none =
             || Error::invalid("there is no callback: call DHT_set_accumulate_callback first");
         let callback = callback.ok_or_else(none)?;
-        let Table { map, scratch, .. } = inner;
+        let map = &mut inner.map;
         // SAFETY: the program passes NULL or a key of the map's size (# Safety).
         let key = unsafe { slice(key.cast::<u8>(), map.options.key_bytes, "key") }?;
         let bytes = c_int::try_from(map.options.value_bytes).unwrap_or(c_int::MAX);
         let mut returned = 0;
         let mut change = |value: &mut [u8]| {
-            let place = scratch.as_mut_ptr().cast::<u8>();
-            // SAFETY: the scratch memory is as long as a value; the callback is the program's.
-            unsafe {
-                place.copy_from_nonoverlapping(value.as_ptr(), value.len());
-                returned = callback(send_size, data, bytes, place.cast());
-                place.copy_to_nonoverlapping(value.as_mut_ptr(), value.len());
-            }
+            // SAFETY: the program passes a callback that changes only the value, which is aligned (# Safety).
+            returned = unsafe { callback(send_size, data, bytes, value.as_mut_ptr().cast()) };
             returned == 0
         };
         let begin = Instant::now();
@@ -226,7 +240,7 @@ pub unsafe extern "C" fn probeline_dht_write_accumulate(
         };
         if outcome == probeline_outcome::PROBELINE_DROPPED {
             let text = "nothing was written, because other ranks changed the same key for a minute";
-            return Err(Error::new(probeline_status::PROBELINE_ERROR_FAILED, text));
+            return Err(Error::new(probeline_status::PROBELINE_ERROR_FAILED, text).into());
         }
         let (code, at) = inner.wrote(key, outcome);
         // SAFETY: the program passes NULL or places for numbers (# Safety).
@@ -303,25 +317,23 @@ pub unsafe extern "C" fn probeline_dht_free(
         let counters = [evictions, misses, retries];
         // SAFETY: the program passes NULL or a place for a number (# Safety).
         counters.into_iter().for_each(|to| unsafe { put(to, 0) });
-        if table.is_null() {
-            return Err(null());
-        }
-        // SAFETY: the program passes an open table; it is not NULL, by the check (# Safety).
-        let inner = unsafe { &(*table).table }.take_if(|_| Ok(()))?;
+        // SAFETY: the program passes NULL or an open table (# Safety).
+        let inner = unsafe { handle(table) }?.take_if(|_| Ok(()))?;
         // SAFETY: a box from `probeline_dht_create`, which the caller does not use again.
         drop(unsafe { Box::from_raw(table) });
         let lost = "the table is freed; an earlier call met a defect of the library, which lost its counts";
         let lost = || Error::new(probeline_status::PROBELINE_ERROR_PANIC, lost);
         let Table { map, counts, .. } = inner.ok_or_else(lost)?;
         let mine = [counts.evictions, counts.misses, map.structure.stats().failed_checks];
-        let gathered = map.opened.gather("DHT_free", mine);
+        let gathered = map.opened.gather("DHT_free", &mine);
         let closed = map.close("DHT_free");
         let all = gathered?;
         for (at, to) in counters.into_iter().enumerate() {
             // SAFETY: the program passes NULL or a place for a number (# Safety).
-            unsafe { put(to, all.iter().filter_map(|rank| rank.get(at)).sum()) };
+            unsafe { put(to, all.iter().skip(at).step_by(mine.len()).sum()) };
         }
-        closed.map(|()| SUCCESS)
+        closed?;
+        Ok(SUCCESS)
     })
 }
 
@@ -346,7 +358,7 @@ pub unsafe extern "C" fn probeline_dht_barrier(table: *mut DHT) -> c_int {
 unsafe fn with_file(
     table: *mut DHT,
     name: *const c_char,
-    body: fn(&mut MapInner, Result<&Path, Error>) -> Result<c_int, Error>,
+    body: fn(&mut MapInner, Result<&Path, Error>) -> Result<c_int, Failure>,
 ) -> c_int {
     let body = |table: &mut Table| {
         // SAFETY: the caller passes NULL or a text that ends with NUL (# Safety).

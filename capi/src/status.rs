@@ -197,25 +197,21 @@ macro_rules! errors {
     )*};
 }
 
-use probeline_status::{
-    PROBELINE_ERROR_BUSY as BUSY, PROBELINE_ERROR_DIFFERS as DIFFERS,
-    PROBELINE_ERROR_FAILED as FAILED, PROBELINE_ERROR_INVALID as INVALID,
-    PROBELINE_ERROR_JOIN as JOIN, PROBELINE_ERROR_LOST as LOST,
-};
+use probeline_status::*;
 
 // They have names of files and hosts, which stay as they are.
 errors! { &[],
     #[cfg(feature = "mpi")]
-    probeline::mpi::OpenError: |_| probeline_status::PROBELINE_ERROR_OPEN;
+    probeline::mpi::OpenError: |_| PROBELINE_ERROR_OPEN;
 }
 
 errors! { &WORDS,
     ExchangeError: |error| of_exchange(*error);
-    Fault: |_| LOST;
-    table::ConfigError: |_| INVALID;
+    Fault: |_| PROBELINE_ERROR_LOST;
+    table::ConfigError: |_| PROBELINE_ERROR_INVALID;
     table::OperationError: |error| of_operation(error);
     table::BatchError: |error| match error {
-        table::BatchError::Lengths { .. } => INVALID,
+        table::BatchError::Lengths { .. } => PROBELINE_ERROR_INVALID,
         table::BatchError::Operation(error) | table::BatchError::Failed { error, .. } => of_operation(error),
     };
     table::CollectiveError: |error| of_collective(error);
@@ -225,7 +221,7 @@ impl From<map::FileError> for Error {
     fn from(error: map::FileError) -> Self {
         match error {
             map::FileError::Collective(error) => error.into(),
-            error => Self::new(probeline_status::PROBELINE_ERROR_FILE, error),
+            error => Self::new(PROBELINE_ERROR_FILE, error),
         }
     }
 }
@@ -254,32 +250,36 @@ impl From<exchange::JoinError> for Error {
 
 fn of_exchange(error: ExchangeError) -> probeline_status {
     match error {
-        ExchangeError::Forked | ExchangeError::TooLarge { .. } => INVALID,
-        ExchangeError::CallsDiffer { .. } | ExchangeError::LengthDiffers { .. } => DIFFERS,
-        _ => LOST,
+        ExchangeError::Forked | ExchangeError::TooLarge { .. } => PROBELINE_ERROR_INVALID,
+        ExchangeError::CallsDiffer { .. } | ExchangeError::LengthDiffers { .. } => {
+            PROBELINE_ERROR_DIFFERS
+        }
+        _ => PROBELINE_ERROR_LOST,
     }
 }
 
 fn of_join(error: &exchange::JoinError) -> probeline_status {
     use exchange::JoinError as E;
     match error {
-        E::Size { .. } | E::RankOutOfRange { .. } | E::Address { .. } | E::Remote { .. } => INVALID,
-        E::NoSecret | E::SecretFile { .. } | E::SecretExposed { .. } => INVALID,
-        E::SecretLength { .. } | E::NoRandom => INVALID,
-        E::RanksFailed { .. } => LOST,
-        _ => JOIN,
+        E::Size { .. } | E::RankOutOfRange { .. } | E::Address { .. } | E::Remote { .. } => {
+            PROBELINE_ERROR_INVALID
+        }
+        E::NoSecret | E::SecretFile { .. } | E::SecretExposed { .. } => PROBELINE_ERROR_INVALID,
+        E::SecretLength { .. } | E::NoRandom => PROBELINE_ERROR_INVALID,
+        E::RanksFailed { .. } => PROBELINE_ERROR_LOST,
+        _ => PROBELINE_ERROR_JOIN,
     }
 }
 
 fn of_operation(error: &table::OperationError) -> probeline_status {
     use table::OperationError::{Busy, Contended, Fault, Index, Key, Storage, Unfinished};
     match error {
-        Busy => BUSY,
-        Fault(_) => LOST,
-        Key { .. } | Index { .. } | Storage { .. } => INVALID,
-        Contended { .. } => probeline_status::PROBELINE_ERROR_CONTENDED,
-        Unfinished { .. } => probeline_status::PROBELINE_ERROR_UNFINISHED,
-        _ => FAILED,
+        Busy => PROBELINE_ERROR_BUSY,
+        Fault(_) => PROBELINE_ERROR_LOST,
+        Key { .. } | Index { .. } | Storage { .. } => PROBELINE_ERROR_INVALID,
+        Contended { .. } => PROBELINE_ERROR_CONTENDED,
+        Unfinished { .. } => PROBELINE_ERROR_UNFINISHED,
+        _ => PROBELINE_ERROR_FAILED,
     }
 }
 
@@ -287,11 +287,11 @@ fn of_collective(error: &table::CollectiveError) -> probeline_status {
     match error {
         table::CollectiveError::Exchange(error) => of_exchange(*error),
         table::CollectiveError::Operation(error) => of_operation(error),
-        table::CollectiveError::Config(_) => INVALID,
+        table::CollectiveError::Config(_) => PROBELINE_ERROR_INVALID,
         table::CollectiveError::PartFailed { .. } | table::CollectiveError::NotOpened { .. } => {
-            probeline_status::PROBELINE_ERROR_OTHER_RANK
+            PROBELINE_ERROR_OTHER_RANK
         }
-        _ => DIFFERS,
+        _ => PROBELINE_ERROR_DIFFERS,
     }
 }
 
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn text_matches_code() {
-        assert_eq!(text(LOST as c_int), c"a rank was lost");
+        assert_eq!(text(PROBELINE_ERROR_LOST as c_int), c"a rank was lost");
         let last = probeline_status::PROBELINE_ERROR_UNFINISHED as c_int;
         assert_eq!(text(last), c"a push has not ended");
         assert_eq!((text(last + 1), text(-1)), (c"unknown status", c"unknown status"));

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use probeline::transport::Exchange;
 
 use super::program::Program;
-use super::visible::Visible;
+use super::statistics::Visible;
 use super::{DHT, Table, probeline_dht_rendezvous};
 use crate::call::call;
 use crate::handle::Handle;
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn probeline_dht_create(
         let opened = Table::new(map, evicted, counts_accesses != 0);
         table = Box::into_raw(Box::new(DHT { visible, table: Handle::new(opened) }));
         // SAFETY: it was just created.
-        unsafe { Visible::point_to_stats(&raw mut (*table).visible) };
+        unsafe { (*table).visible.stats = &raw mut (*table).visible.own_stats };
         Ok(())
     });
     if created != probeline_status::PROBELINE_OK {

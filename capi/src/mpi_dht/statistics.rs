@@ -1,13 +1,16 @@
-//! Counters of a table, and the collective functions that show them.
+//! Counters of a table, the members of it that programs read, and the collective functions that show counters:
+//! `probeline_dht.h` has the same structures.
 
-use core::ffi::c_int;
+use core::ffi::{c_int, c_uint, c_void};
+use core::ptr;
 use std::io::Write as _;
 
 use probeline::map::Location;
-use probeline::transport::Exchange;
 
 use super::{DHT, NOT_IMPLEMENTED, SUCCESS, Table, with};
 use crate::call::{room, slice};
+use crate::job::Opened;
+use crate::map::MapInner;
 
 /// The numbers that ranks gather for the statistics.
 const NUMBERS: usize = 6;
@@ -55,6 +58,81 @@ impl Accesses {
     }
 }
 
+/// Changes a stored value in place: bytes and place of what was sent, and of the value.
+pub type probeline_dht_callback =
+    Option<unsafe extern "C" fn(c_int, *mut c_void, c_int, *mut c_void) -> c_int>;
+
+/// Counters since DHT_print_statistics() reset them.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct VisibleStats {
+    w_access: c_int,
+    r_access: c_int,
+    read_misses: c_int,
+    evictions: c_int,
+}
+
+/// Part of a table that a program sees. The program may read it at any time and sets the callback, so it is
+/// accessed through pointers only.
+#[repr(C)]
+pub(super) struct Visible {
+    key_size: c_uint,
+    data_size: c_uint,
+    bucket_count: c_uint,
+    table_size: c_uint,
+    evictions: c_int,
+    read_misses: c_int,
+    pub(super) accumulate_callback: probeline_dht_callback,
+    pub(super) stats: *mut VisibleStats,
+    rank: c_uint,
+    ranks: c_uint,
+    candidates: c_uint,
+    pub(super) own_stats: VisibleStats,
+}
+
+fn int(count: u64) -> c_int {
+    c_int::try_from(count).unwrap_or(c_int::MAX)
+}
+
+impl Visible {
+    pub(super) fn new(map: &MapInner) -> Self {
+        let size = |bytes: usize| c_uint::try_from(bytes).unwrap_or(c_uint::MAX);
+        let buckets = c_uint::try_from(map.options.buckets_per_rank).unwrap_or(c_uint::MAX);
+        Self {
+            key_size: size(map.options.key_bytes),
+            data_size: size(map.options.value_bytes),
+            bucket_count: buckets,
+            table_size: buckets,
+            evictions: 0,
+            read_misses: 0,
+            accumulate_callback: None,
+            stats: ptr::null_mut(),
+            rank: map.opened.rank,
+            ranks: map.opened.ranks,
+            candidates: map.options.candidates,
+            own_stats: VisibleStats::default(),
+        }
+    }
+
+    /// Shows counters: those since the table was created, and those since the last reset.
+    ///
+    /// # Safety
+    /// `this` is valid, and no other thread uses it.
+    pub(super) unsafe fn show(this: *mut Self, all: &Counts, recent: &Counts) {
+        // SAFETY: the caller passes a valid table, which no other thread uses (# Safety).
+        unsafe {
+            (*this).evictions = int(all.evictions);
+            (*this).read_misses = int(all.misses);
+            (*this).own_stats = VisibleStats {
+                w_access: int(recent.writes),
+                r_access: int(recent.reads),
+                read_misses: int(recent.misses),
+                evictions: int(recent.evictions),
+            };
+        }
+    }
+}
+
 /// Prints the statistics on rank 0 and resets those of operations; collective.
 ///
 /// # Safety
@@ -68,14 +146,13 @@ pub unsafe extern "C" fn probeline_dht_print_statistics(table: *mut DHT) -> c_in
         let counted = map.structure.for_each_local(&mut |_, _| occupied += 1);
         let free = map.options.buckets_per_rank.saturating_sub(occupied);
         let Counts { writes, reads, misses, evictions } = table.reset_at.until(&table.counts);
-        let all = map
-            .opened
-            .gather("DHT_print_statistics", [occupied, free, writes, reads, misses, evictions])?;
+        let mine = [occupied, free, writes, reads, misses, evictions];
+        let all = map.opened.gather("DHT_print_statistics", &mine)?;
         counted?;
         table.reset_at = table.counts;
         if map.opened.rank == 0 {
             // Standard output may be closed; the ranks go on together.
-            let _ = std::io::stdout().lock().write_all(statistics(&all).as_bytes());
+            let _ = std::io::stdout().lock().write_all(statistics(all.as_chunks().0).as_bytes());
         }
         Ok(SUCCESS)
     };
@@ -118,27 +195,16 @@ pub unsafe extern "C" fn probeline_dht_gather_accesses(
             0 => ("DHT_gather_distribution", &mut accesses.ranks),
             _ => ("DHT_gather_index_usage", &mut accesses.candidates),
         };
-        let bytes: Vec<u8> = mine.iter().flat_map(|count| count.to_ne_bytes()).collect();
-        let gather = |(), exchange: &mut dyn Exchange| {
-            let mut all = vec![0; bytes.len() * exchange.owners() as usize];
-            exchange.all_gather(&bytes, &mut all)?;
-            Ok((all, exchange.me().0, exchange.owners()))
-        };
-        let (all, me, ranks) = table.map.opened.collective(name, Ok(()), gather)?;
+        let Opened { rank, ranks, .. } = table.map.opened;
+        let all = table.map.opened.gather(name, mine)?;
+        // SAFETY: the program passes, on rank 0, `rows` with a row for each rank (# Safety).
+        let rows = unsafe { slice(rows, if rank == 0 { ranks as usize } else { 0 }, "rows") }?;
+        for (row, counts) in rows.iter().zip(all.chunks_exact(mine.len().max(1))) {
+            // SAFETY: the program passes rows with room for all counts (# Safety).
+            unsafe { room(*row, mine.len(), "a row") }?.write_copy_of_slice(counts);
+        }
         if reset != 0 {
             mine.fill(0);
-        }
-        if me != 0 {
-            return Ok(SUCCESS);
-        }
-        // SAFETY: the program passes, on rank 0, `rows` with a row for each rank (# Safety).
-        let rows = unsafe { slice(rows, ranks as usize, "rows") }?;
-        for (row, counts) in rows.iter().zip(all.chunks_exact(bytes.len().max(1))) {
-            // SAFETY: the program passes rows with room for all counts (# Safety).
-            let row = unsafe { room(*row, mine.len(), "a row") }?;
-            for (to, count) in row.iter_mut().zip(counts.as_chunks().0) {
-                to.write(u64::from_ne_bytes(*count));
-            }
         }
         Ok(SUCCESS)
     };
