@@ -20,7 +20,7 @@ pub(crate) fn call(body: impl FnOnce() -> Result<(), Error>) -> probeline_status
     }
 }
 
-pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Error {
+fn panicked(payload: &(dyn Any + Send)) -> Error {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     let text = text.unwrap_or("no message");

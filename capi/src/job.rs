@@ -2,13 +2,12 @@
 
 use core::cell::{RefCell, RefMut};
 use core::ffi::c_void;
-use core::mem::MaybeUninit;
 use core::ptr;
 use core::time::Duration;
 use std::rc::Rc;
 
 use probeline::exchange::MAX_RESULT_BYTES;
-use probeline::pipeline::{Collective, Parameter};
+use probeline::pipeline::Collective;
 use probeline::transport::{Call, Exchange, ExchangeError, Sizes, Term};
 
 use crate::call::{call, out, product, put, room, slice};
@@ -70,20 +69,6 @@ impl Members {
 
     pub(crate) fn owners(&mut self) -> u32 {
         self.exchange().owners()
-    }
-
-    /// Checks that all ranks make the call of this name with right arguments and the same parameters.
-    pub(crate) fn agree<R>(
-        &mut self,
-        name: &str,
-        arguments: Result<R, Error>,
-        parameters: impl FnOnce(&R) -> Vec<Parameter>,
-    ) -> Result<R, Error> {
-        let owners = self.owners();
-        let mut call = Collective::new(self.exchange(), Call::new(name), 0);
-        let arguments = call.together(arguments)?;
-        call.agree(Ok(()), owners, parameters(&arguments), false)?;
-        Ok(arguments)
     }
 
     /// Returns what the collective calls of a structure need that was just opened.
@@ -301,9 +286,15 @@ pub unsafe extern "C" fn probeline_job_all_gather(
         let ranks = members.owners() as usize;
         let name = const { Call::new("probeline_job_all_gather") };
         let mut call = Collective::new(members.exchange(), name, 0);
-        // SAFETY: the program passes `mine` of `bytes` bytes, and `all` with room for those of each rank
-        // (# Safety).
-        let arguments = unsafe { gather_arguments((mine, bytes), all, ranks) };
+        let arguments = product(ranks, bytes).and_then(|count| {
+            if count > MAX_RESULT_BYTES {
+                let (found, max) = (count as u64, MAX_RESULT_BYTES as u64);
+                return Err(Error::invalid(ExchangeError::TooLarge { found, max }));
+            }
+            // SAFETY: the program passes `mine` of `bytes` bytes, and `all` with room for those of each rank
+            // (# Safety).
+            unsafe { Ok((slice(mine.cast(), bytes, "mine")?, room(all.cast(), count, "all")?)) }
+        });
         let (mine, all) = call.together(arguments)?;
         call.compare("number of bytes", bytes as u64)?;
         let mut gathered = vec![0; all.len()];
@@ -313,29 +304,6 @@ pub unsafe extern "C" fn probeline_job_all_gather(
     };
     // SAFETY: the program passes NULL or an open job (# Safety).
     unsafe { with(job, body) }
-}
-
-/// Bytes that a rank gives, and where the bytes of all ranks go.
-type GatherArguments<'a> = (&'a [u8], &'a mut [MaybeUninit<u8>]);
-
-/// Checks the arguments of an all-gather.
-///
-/// # Safety
-/// `mine` is NULL or has `bytes` bytes, and `all` is NULL or has room for `bytes` bytes of each of
-/// `ranks` ranks.
-unsafe fn gather_arguments<'a>(
-    (mine, bytes): (*const c_void, usize),
-    all: *mut c_void,
-    ranks: usize,
-) -> Result<GatherArguments<'a>, Error> {
-    let count = product(ranks, bytes)?;
-    if count > MAX_RESULT_BYTES {
-        let (found, max) = (count as u64, MAX_RESULT_BYTES as u64);
-        return Err(Error::invalid(ExchangeError::TooLarge { found, max }));
-    }
-    // SAFETY: the caller passes `mine` of `bytes` bytes, and `all` with room for those of each rank
-    // (# Safety).
-    unsafe { Ok((slice(mine.cast(), bytes, "mine")?, room(all.cast(), count, "all")?)) }
 }
 
 /// Stores the sum of `mine` over all ranks at `sum`, at most `UINT64_MAX`. Collective.

@@ -25,7 +25,7 @@ use crate::operations::arguments;
 use crate::status::{Error, probeline_outcome, probeline_status};
 pub use create::probeline_dht_create;
 pub use program::probeline_dht_rendezvous;
-use statistics::{Accesses, Counts, Visible};
+use statistics::{Accesses, Counts, EVICTIONS, MISSES, READS, Visible, WRITES};
 pub use statistics::{
     probeline_dht_callback, probeline_dht_gather_accesses, probeline_dht_print_statistics,
 };
@@ -110,12 +110,10 @@ unsafe fn with(table: *mut DHT, body: impl FnOnce(&mut Table) -> Result<c_int, F
     code(|| {
         // SAFETY: the caller passes NULL or an open table (# Safety).
         let handle = unsafe { handle(table) }?;
-        let (result, all, recent) = handle.with(|table| {
-            let (result, all) = (body(table), table.counts);
-            Ok((result, all, table.reset_at.until(&all)))
-        })?;
+        let (result, counts, reset_at) =
+            handle.with(|table| Ok((body(table), table.counts, table.reset_at)))?;
         // SAFETY: the caller passes an open table (# Safety); its handle belongs to this thread.
-        unsafe { Visible::show(&raw mut (*table).visible, &all, &recent) };
+        unsafe { Visible::show(&raw mut (*table).visible, &counts, &reset_at) };
         result
     })
 }
@@ -135,24 +133,24 @@ impl Table {
             matches!(outcome, PROBELINE_INSERTED | PROBELINE_UPDATED | PROBELINE_EVICTED);
         let last = if is_stored { self.map.structure.last_put() } else { None };
         let at = last.unwrap_or_else(|| self.map.structure.first_candidate(key));
-        self.counts.writes += 1;
+        self.counts[WRITES] += 1;
         if let Some(accesses) = &mut self.accesses {
             accesses.count(&at, is_stored);
         }
         if outcome != PROBELINE_EVICTED {
             return (SUCCESS, at);
         }
-        self.counts.evictions += 1;
+        self.counts[EVICTIONS] += 1;
         (self.evicted, at)
     }
 
     /// Counts a read, and returns its code.
     fn has_read(&mut self, outcome: probeline_outcome) -> c_int {
-        self.counts.reads += 1;
+        self.counts[READS] += 1;
         if outcome == probeline_outcome::PROBELINE_FOUND {
             return SUCCESS;
         }
-        self.counts.misses += 1;
+        self.counts[MISSES] += 1;
         MISS
     }
 }
@@ -324,7 +322,7 @@ pub unsafe extern "C" fn probeline_dht_free(
         let lost = "the table is freed; an earlier call met a defect of the library, which lost its counts";
         let lost = || Error::new(probeline_status::PROBELINE_ERROR_PANIC, lost);
         let Table { map, counts, .. } = inner.ok_or_else(lost)?;
-        let mine = [counts.evictions, counts.misses, map.structure.stats().failed_checks];
+        let mine = [counts[EVICTIONS], counts[MISSES], map.structure.stats().failed_checks];
         let gathered = map.opened.gather("DHT_free", &mine);
         let closed = map.close("DHT_free");
         let all = gathered?;

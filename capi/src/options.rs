@@ -183,16 +183,11 @@ pub(crate) unsafe fn read<O: Options>(from: *const O, init: &str) -> Result<O, E
     if from.is_null() {
         return Ok(O::DEFAULT);
     }
-    let uninitialized =
-        || Error::invalid(format_args!("the options have no size: call {init} first"));
-    if !from.is_aligned() {
-        return Err(uninitialized());
-    }
     // SAFETY: the structure begins with its size.
-    let size = unsafe { from.cast::<Size>().read() };
+    let size = if from.is_aligned() { unsafe { from.cast::<Size>().read() } } else { 0 };
     // A structure never has a size like this, but uninitialized memory may.
     if !is_size_of::<O>(size) {
-        return Err(uninitialized());
+        return Err(Error::invalid(format_args!("the options have no size: call {init} first")));
     }
     let mut options = O::DEFAULT;
     // SAFETY: both have so many bytes, and every bit pattern is a value.

@@ -6,10 +6,10 @@ use core::ops::DerefMut;
 use core::ptr;
 
 use probeline::pipeline::{
-    self, CollectiveError, Error as OperationError, Finished, Kind, Machine, Operation,
+    self, Collective, CollectiveError, Error as OperationError, Finished, Kind, Machine, Operation,
     OperationOf, OutcomeOf,
 };
-use probeline::transport::{Exchange, Sizes, Transport, forward_transport};
+use probeline::transport::{Call, Exchange, Sizes, Transport, forward_transport};
 
 use crate::call::{call, out, put};
 use crate::handle::{Abandon, Handle};
@@ -214,23 +214,22 @@ fn name_of<P: Pointee>(verb: &str) -> String {
     format!("probeline_{}_{verb}", P::NAME)
 }
 
-/// Opens a structure in the call of this name, if the arguments, among them its options, are right and the same
-/// on all ranks.
-pub(crate) fn open_as<P: Pointee, A>(
+/// Opens a structure in the call of this name, if the options are right and the same on all ranks.
+pub(crate) fn open_as<P: Pointee>(
     name: &str,
     job: &Shared,
-    arguments: Result<(A, P::Options), Error>,
-) -> Result<(A, Inner<P>), Error> {
+    options: Result<P::Options, Error>,
+) -> Result<Inner<P>, Error> {
     let mut members = members(job)?;
-    let planned = arguments.and_then(|(arguments, options)| {
+    let planned = options.and_then(|options| {
         options.check()?;
-        Ok((arguments, options, P::plan(&mut members, &options)?))
+        Ok((P::plan(&mut members, &options)?, options))
     });
-    let (arguments, options, open) =
-        members.agree(name, planned, |(_, options, _)| options.parameters(P::OWN_OPTIONS))?;
-    let structure = open(&mut members)?;
-    let opened = members.opened(job);
-    Ok((arguments, Inner { structure, options, opened }))
+    let owners = members.owners();
+    let mut call = Collective::new(members.exchange(), Call::new(name), 0);
+    let (open, options) = call.together(planned)?;
+    call.agree(Ok(()), owners, options.parameters(P::OWN_OPTIONS), false)?;
+    Ok(Inner { structure: open(&mut members)?, options, opened: members.opened(job) })
 }
 
 /// Opens a structure of a program and stores its handle.
@@ -245,11 +244,15 @@ pub(crate) unsafe fn open_for<P: Pointee>(
     let body = |job: &Shared| {
         // SAFETY: the caller passes options, NULL or initialized, and `to`, NULL or a place for a handle
         // (# Safety).
-        let (to, options) =
-            unsafe { (out(to, P::NAME), options::read(options, &name_of::<P>("options_init"))) };
-        let arguments = to.map(|to| to.write(ptr::null_mut())).and_then(|to| Ok((to, options?)));
-        let (to, inner) = open_as::<P, _>(&name_of::<P>("open"), job, arguments)?;
-        *to = Box::into_raw(Box::new(Handle::new(inner))).cast();
+        let options = unsafe {
+            out(to, P::NAME).and_then(|to| {
+                to.write(ptr::null_mut());
+                options::read(options, &name_of::<P>("options_init"))
+            })
+        };
+        let inner = open_as::<P>(&name_of::<P>("open"), job, options)?;
+        // SAFETY: the caller passes a place for a handle, by the check (# Safety).
+        unsafe { to.write(Box::into_raw(Box::new(Handle::new(inner))).cast()) };
         Ok(())
     };
     // SAFETY: the caller passes NULL or an open job (# Safety).

@@ -133,7 +133,7 @@ pub unsafe extern "C" fn probeline_dht_create(
     let created = call(|| {
         // SAFETY: the program passes NULL or a rendezvous (# Safety).
         let job = job(unsafe { rendezvous.as_ref() }.copied())?;
-        let ((), map) = open_as::<probeline_map, _>("DHT_create", &job, Ok(((), options)))
+        let map = open_as::<probeline_map>("DHT_create", &job, Ok(options))
             .map_err(|error| error.in_words(&WORDS))?;
         let visible = Visible::new(&map);
         let opened = Table::new(map, evicted, counts_accesses != 0);

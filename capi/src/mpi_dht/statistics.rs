@@ -2,7 +2,7 @@
 //! `probeline_dht.h` has the same structures.
 
 use core::ffi::{c_int, c_uint, c_void};
-use core::ptr;
+use core::{array, ptr};
 use std::io::Write as _;
 
 use probeline::map::Location;
@@ -15,25 +15,18 @@ use crate::map::MapInner;
 /// The numbers that ranks gather for the statistics.
 const NUMBERS: usize = 6;
 
-/// Counters of a table.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Counts {
-    pub(super) writes: u64,
-    pub(super) reads: u64,
-    pub(super) misses: u64,
-    pub(super) evictions: u64,
-}
+/// Counters of a table: writes, reads, misses of reads, and evictions.
+pub(super) type Counts = [u64; 4];
 
-impl Counts {
-    /// Returns the counts from these on.
-    pub(super) fn until(&self, now: &Self) -> Self {
-        Self {
-            writes: now.writes - self.writes,
-            reads: now.reads - self.reads,
-            misses: now.misses - self.misses,
-            evictions: now.evictions - self.evictions,
-        }
-    }
+/// Places of the counters.
+pub(super) const WRITES: usize = 0;
+pub(super) const READS: usize = 1;
+pub(super) const MISSES: usize = 2;
+pub(super) const EVICTIONS: usize = 3;
+
+/// Returns what was counted between two states.
+fn between(before: &Counts, after: &Counts) -> Counts {
+    array::from_fn(|at| after[at] - before[at])
 }
 
 /// How often this rank accessed each rank, and wrote to the first, second ... candidate of a key.
@@ -62,16 +55,6 @@ impl Accesses {
 pub type probeline_dht_callback =
     Option<unsafe extern "C" fn(c_int, *mut c_void, c_int, *mut c_void) -> c_int>;
 
-/// Counters since DHT_print_statistics() reset them.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(super) struct VisibleStats {
-    w_access: c_int,
-    r_access: c_int,
-    read_misses: c_int,
-    evictions: c_int,
-}
-
 /// Part of a table that a program sees. The program may read it at any time and sets the callback, so it is
 /// accessed through pointers only.
 #[repr(C)]
@@ -83,11 +66,12 @@ pub(super) struct Visible {
     evictions: c_int,
     read_misses: c_int,
     pub(super) accumulate_callback: probeline_dht_callback,
-    pub(super) stats: *mut VisibleStats,
+    pub(super) stats: *mut [c_int; 4],
     rank: c_uint,
     ranks: c_uint,
     candidates: c_uint,
-    pub(super) own_stats: VisibleStats,
+    /// The counters since DHT_print_statistics() has reset them.
+    pub(super) own_stats: [c_int; 4],
 }
 
 fn int(count: u64) -> c_int {
@@ -110,25 +94,20 @@ impl Visible {
             rank: map.opened.rank,
             ranks: map.opened.ranks,
             candidates: map.options.candidates,
-            own_stats: VisibleStats::default(),
+            own_stats: [0; 4],
         }
     }
 
-    /// Shows counters: those since the table was created, and those since the last reset.
+    /// Shows the counters.
     ///
     /// # Safety
     /// `this` is valid, and no other thread uses it.
-    pub(super) unsafe fn show(this: *mut Self, all: &Counts, recent: &Counts) {
+    pub(super) unsafe fn show(this: *mut Self, counts: &Counts, reset_at: &Counts) {
         // SAFETY: the caller passes a valid table, which no other thread uses (# Safety).
         unsafe {
-            (*this).evictions = int(all.evictions);
-            (*this).read_misses = int(all.misses);
-            (*this).own_stats = VisibleStats {
-                w_access: int(recent.writes),
-                r_access: int(recent.reads),
-                read_misses: int(recent.misses),
-                evictions: int(recent.evictions),
-            };
+            (*this).evictions = int(counts[EVICTIONS]);
+            (*this).read_misses = int(counts[MISSES]);
+            (*this).own_stats = between(reset_at, counts).map(int);
         }
     }
 }
@@ -145,7 +124,7 @@ pub unsafe extern "C" fn probeline_dht_print_statistics(table: *mut DHT) -> c_in
         let mut occupied = 0;
         let counted = map.structure.for_each_local(&mut |_, _| occupied += 1);
         let free = map.options.buckets_per_rank.saturating_sub(occupied);
-        let Counts { writes, reads, misses, evictions } = table.reset_at.until(&table.counts);
+        let [writes, reads, misses, evictions] = between(&table.reset_at, &table.counts);
         let mine = [occupied, free, writes, reads, misses, evictions];
         let all = map.opened.gather("DHT_print_statistics", &mine)?;
         counted?;
@@ -173,7 +152,7 @@ fn statistics(all: &[[u64; NUMBERS]]) -> String {
     for (rank, mine) in all.iter().enumerate() {
         text += &row(&rank.to_string(), numbers(*mine));
     }
-    let sums = core::array::from_fn(|at| all.iter().filter_map(|rank| rank.get(at)).sum());
+    let sums = array::from_fn(|at| all.iter().filter_map(|rank| rank.get(at)).sum());
     text + &row("sum", numbers(sums))
 }
 
