@@ -1,23 +1,25 @@
 //! Jobs: the processes that share structures, and the transport between them.
 
 use core::cell::{RefCell, RefMut};
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::time::Duration;
 use std::rc::Rc;
 
 use probeline::exchange::MAX_RESULT_BYTES;
 use probeline::pipeline::Collective;
-use probeline::transport::{Call, Exchange, ExchangeError, Sizes, Term};
+use probeline::transport::{Call, Exchange, ExchangeError, Term};
 
-use crate::call::{call, out, product, put, room, slice};
+use crate::call::{call, out, product, put, room, slice, text};
 use crate::handle::{Abandon, Handle, in_use};
-use crate::job_options::{PROBELINE_TRANSPORT_MPI, probeline_job_options};
-use crate::network::Network;
+use crate::job_options::{
+    PROBELINE_TRANSPORT_AUTO, PROBELINE_TRANSPORT_MPI, PROBELINE_TRANSPORT_SHM,
+    probeline_job_options,
+};
+use crate::network;
 use crate::options::{self, Options};
 use crate::rendezvous::Rendezvous;
 use crate::status::{Error, probeline_status};
-use crate::structure::Engine;
 
 /// The processes that share tables, maps and containers.
 pub struct probeline_job(pub(crate) Handle<Shared>);
@@ -28,7 +30,11 @@ pub(crate) type Shared = Rc<RefCell<Members>>;
 /// The ranks of a job, and how to open engines between them.
 pub(crate) struct Members {
     pub(crate) exchange: Rendezvous,
-    pub(crate) network: Network,
+    /// PROBELINE_TRANSPORT_..., but not PROBELINE_TRANSPORT_AUTO.
+    pub(crate) transport: c_int,
+    pub(crate) options: probeline_job_options,
+    pub(crate) device: Option<String>,
+    pub(crate) ucx_tls: Option<String>,
 }
 
 /// Returns the members of a job, unless a collective call is using them and has called this one.
@@ -52,15 +58,20 @@ impl Members {
     pub(crate) unsafe fn join(options: &probeline_job_options) -> Result<Self, Error> {
         options.check()?;
         // SAFETY: the caller passes options whose texts are NULL or end with NUL (# Safety).
-        let network = unsafe { Network::new(options) }?;
-        let exchange = match network.transport {
+        let (device, ucx_tls) =
+            unsafe { (text(options.device, "device")?, text(options.ucx_tls, "ucx_tls")?) };
+        let transport = match options.transport {
+            PROBELINE_TRANSPORT_AUTO => network::from_env()?.unwrap_or(PROBELINE_TRANSPORT_SHM),
+            given => given,
+        };
+        let exchange = match transport {
             PROBELINE_TRANSPORT_MPI => {
                 Rendezvous::join_mpi(Duration::from_secs(options.collective_limit_s.into()))?
             }
             // SAFETY: the caller passes options whose texts are NULL or end with NUL (# Safety).
             _ => unsafe { Rendezvous::join(options) }?,
         };
-        Ok(Self { exchange, network })
+        Ok(Self { exchange, transport, options: *options, device, ucx_tls })
     }
 
     pub(crate) fn exchange(&mut self) -> &mut (dyn Exchange + 'static) {
@@ -76,23 +87,6 @@ impl Members {
         let exchange = self.exchange();
         let (rank, ranks, call) = (exchange.me().0, exchange.owners(), exchange.calls());
         Opened { job: job.clone(), rank, ranks, call }
-    }
-
-    /// Checks that the transport can have `depth` posts in flight, which `operations` need.
-    pub(crate) fn check_depth(&self, operations: u32, depth: u32) -> Result<(), Error> {
-        let (name, max_depth) = self.network.max_depth();
-        if depth <= max_depth {
-            return Ok(());
-        }
-        let most = max_depth / (depth / operations.max(1)).max(1);
-        Err(Error::invalid(format_args!(
-            "operations is {operations}: give 1 to {most} over the transport {name}"
-        )))
-    }
-
-    /// Opens an engine together with the other ranks.
-    pub(crate) fn open(&mut self, sizes: Sizes) -> Result<Engine, Error> {
-        self.network.open(sizes, &mut self.exchange)
     }
 }
 

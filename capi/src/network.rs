@@ -6,14 +6,14 @@ use std::env;
 
 use probeline::transport::Sizes;
 
-use crate::call::text;
+use crate::job::Members;
 #[cfg(feature = "mpi")]
 use crate::job_options::PROBELINE_TRANSPORT_MPI;
 use crate::job_options::{
     PROBELINE_TRANSPORT_AUTO, PROBELINE_TRANSPORT_SHM, PROBELINE_TRANSPORT_UCX,
-    PROBELINE_TRANSPORT_VERBS, probeline_job_options,
+    PROBELINE_TRANSPORT_VERBS,
 };
-use crate::options::Options;
+#[cfg(feature = "mpi")]
 use crate::rendezvous::Rendezvous;
 use crate::status::{Error, not_built};
 use crate::structure::Engine;
@@ -22,15 +22,6 @@ use crate::structure::Engine;
 const TRANSPORT_VARIABLE: &str = "PROBELINE_TRANSPORT";
 /// Names of the transports, in the order of their constants.
 const NAMES: [&str; 5] = ["auto", "shm", "verbs", "ucx", "mpi"];
-
-/// The transport and its options.
-pub(crate) struct Network {
-    /// PROBELINE_TRANSPORT_..., but not PROBELINE_TRANSPORT_AUTO.
-    pub(crate) transport: c_int,
-    options: probeline_job_options,
-    device: Option<String>,
-    ucx_tls: Option<String>,
-}
 
 /// Returns the transport that the environment names, if it does.
 pub(crate) fn from_env() -> Result<Option<c_int>, Error> {
@@ -46,32 +37,15 @@ fn byte(value: c_int, unset: c_int) -> Option<u8> {
     u8::try_from(value).ok().filter(|_| value != unset)
 }
 
-impl Network {
-    /// # Safety
-    /// The texts of the options are NULL or end with NUL.
-    pub(crate) unsafe fn new(options: &probeline_job_options) -> Result<Self, Error> {
-        // SAFETY: the caller passes options whose texts are NULL or end with NUL (# Safety).
-        let (device, ucx_tls) =
-            unsafe { (text(options.device, "device")?, text(options.ucx_tls, "ucx_tls")?) };
-        let transport = match options.transport {
-            PROBELINE_TRANSPORT_AUTO => from_env()?.unwrap_or(PROBELINE_TRANSPORT_SHM),
-            given => given,
-        };
-        Ok(Self { transport, options: *options, device, ucx_tls })
-    }
+fn name(transport: c_int) -> &'static str {
+    usize::try_from(transport).ok().and_then(|at| NAMES.get(at)).unwrap_or(&NAMES[0])
+}
 
-    /// Returns a transport with its default options.
-    pub(crate) fn over(transport: c_int) -> Self {
-        Self { transport, options: probeline_job_options::DEFAULT, device: None, ucx_tls: None }
-    }
-
-    fn name(&self) -> &'static str {
-        usize::try_from(self.transport).ok().and_then(|at| NAMES.get(at)).unwrap_or(&NAMES[0])
-    }
-
-    /// Returns the name of the transport and its maximum depth; one that was not built has none.
-    pub(crate) fn max_depth(&self) -> (&'static str, u32) {
-        let depth = match self.transport {
+impl Members {
+    /// Checks that the transport can have `depth` posts in flight, which `operations` need. One that was not built
+    /// has no limit.
+    pub(crate) fn check_depth(&self, operations: u32, depth: u32) -> Result<(), Error> {
+        let max_depth = match self.transport {
             #[cfg(feature = "shm")]
             PROBELINE_TRANSPORT_SHM => probeline::shm::MAX_DEPTH,
             #[cfg(feature = "verbs")]
@@ -82,17 +56,24 @@ impl Network {
             PROBELINE_TRANSPORT_MPI => probeline::mpi::MAX_DEPTH,
             _ => u32::MAX,
         };
-        (self.name(), depth)
+        if depth <= max_depth {
+            return Ok(());
+        }
+        let most = max_depth / (depth / operations.max(1)).max(1);
+        let name = name(self.transport);
+        Err(Error::invalid(format_args!(
+            "operations is {operations}: give 1 to {most} over the transport {name}"
+        )))
     }
 
     /// Opens an engine together with the other ranks.
-    pub(crate) fn open(&self, sizes: Sizes, ranks: &mut Rendezvous) -> Result<Engine, Error> {
+    pub(crate) fn open(&mut self, sizes: Sizes) -> Result<Engine, Error> {
         let word_reads_whole = self.options.word_reads_whole != 0;
         let gid_index = byte(self.options.gid_index, -1);
         match self.transport {
             #[cfg(feature = "shm")]
             PROBELINE_TRANSPORT_SHM => {
-                opened(probeline::shm::Builder::new(sizes).open(ranks.exchange()))
+                opened(probeline::shm::Builder::new(sizes).open(self.exchange()))
             }
             #[cfg(feature = "verbs")]
             PROBELINE_TRANSPORT_VERBS => {
@@ -101,7 +82,7 @@ impl Network {
                     .port(byte(self.options.port, 0))
                     .gid_index(gid_index)
                     .word_reads_whole(word_reads_whole);
-                opened(builder.open(ranks.exchange()))
+                opened(builder.open(self.exchange()))
             }
             #[cfg(feature = "ucx")]
             PROBELINE_TRANSPORT_UCX => {
@@ -110,17 +91,17 @@ impl Network {
                     .device(self.device.as_deref())
                     .gid_index(gid_index)
                     .word_reads_whole(word_reads_whole);
-                opened(builder.open(ranks.exchange()))
+                opened(builder.open(self.exchange()))
             }
             #[cfg(feature = "mpi")]
             PROBELINE_TRANSPORT_MPI => {
-                let Rendezvous::Mpi(members) = ranks else {
+                let Rendezvous::Mpi(members) = &mut self.exchange else {
                     return Err(Error::open("the ranks of this job did not meet through MPI"));
                 };
                 let builder = probeline::mpi::Builder::new(sizes);
                 opened(builder.word_reads_whole(word_reads_whole).open(members))
             }
-            _ => Err(not_built(self.name())),
+            _ => Err(not_built(name(self.transport))),
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::job_options::{
 };
 use crate::map::probeline_map;
 use crate::map_options::probeline_map_options;
-use crate::network::{self, Network};
+use crate::network;
 use crate::options::Options;
 use crate::rendezvous::Rendezvous;
 use crate::status::{Error, probeline_last_error, probeline_status};
@@ -34,10 +34,12 @@ const WORDS: [(&str, &str); 3] =
 
 /// Opens a job among the ranks of a program, or of its launcher if it has passed none.
 fn job(rendezvous: Option<probeline_dht_rendezvous>) -> Result<Shared, Error> {
-    let met = |exchange, transport| Members { exchange, network: Network::over(transport) };
+    let options = probeline_job_options::DEFAULT;
+    let met =
+        |exchange, transport| Members { exchange, transport, options, device: None, ucx_tls: None };
     let members = match rendezvous {
         // SAFETY: the default has no texts.
-        None => unsafe { Members::join(&probeline_job_options::DEFAULT) }?,
+        None => unsafe { Members::join(&options) }?,
         Some(rendezvous) => {
             // SAFETY: the header's functions, which `DHT.h` asks to call in one thread.
             let mut program = unsafe { Program::new(rendezvous) };
