@@ -33,11 +33,9 @@ mod network;
 mod operations;
 mod options;
 mod queue;
-mod rendezvous;
 mod status;
 mod structure;
 mod table;
-mod version;
 
 pub use aggregator::*;
 pub use array::*;
@@ -49,9 +47,5 @@ pub use map_file::*;
 pub use map_options::*;
 pub use mpi_dht::*;
 pub use queue::*;
-pub use status::{
-    probeline_error_text, probeline_finished, probeline_last_error, probeline_outcome,
-    probeline_status,
-};
+pub use status::*;
 pub use table::*;
-pub use version::*;

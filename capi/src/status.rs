@@ -1,4 +1,4 @@
-//! Values that functions return: codes, outcomes, and the text of the last error.
+//! Values that functions return: the version, codes, outcomes, and the text of the last error.
 
 use core::cell::RefCell;
 use core::ffi::{CStr, c_char, c_int};
@@ -8,6 +8,19 @@ use std::ffi::CString;
 use probeline::table::Ended;
 use probeline::transport::{ExchangeError, Fault};
 use probeline::{exchange, map, table};
+
+/// The major version of this header.
+pub const PROBELINE_VERSION_MAJOR: c_int = 0;
+/// The minor version of this header. Before version 1.0 another minor version is incompatible.
+pub const PROBELINE_VERSION_MINOR: c_int = 1;
+/// The patch version of this header.
+pub const PROBELINE_VERSION_PATCH: c_int = 0;
+
+/// Returns the version of the library, such as "0.1.0". Never waits; any thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn probeline_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
 
 /// Status of a function: PROBELINE_OK, or the kind of its error. probeline_last_error() has the
 /// details.
@@ -361,5 +374,11 @@ mod tests {
         let last = probeline_status::PROBELINE_ERROR_UNFINISHED as c_int;
         assert_eq!(text(last), c"a push has not ended");
         assert_eq!((text(last + 1), text(-1)), (c"unknown status", c"unknown status"));
+    }
+
+    #[test]
+    fn header_has_package_version() {
+        let parts = [PROBELINE_VERSION_MAJOR, PROBELINE_VERSION_MINOR, PROBELINE_VERSION_PATCH];
+        assert_eq!(parts.map(|part| part.to_string()).join("."), env!("CARGO_PKG_VERSION"));
     }
 }

@@ -6,8 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// The sources with public items, in the order of the header.
-const SOURCES: [&str; 12] = [
-    "version.rs",
+const SOURCES: [&str; 11] = [
     "status.rs",
     "job_options.rs",
     "job.rs",

@@ -15,6 +15,7 @@ use super::statistics::Visible;
 use super::{DHT, Table, probeline_dht_rendezvous};
 use crate::call::call;
 use crate::handle::Handle;
+use crate::job::Rendezvous;
 use crate::job::{Members, Shared};
 use crate::job_options::{
     PROBELINE_TRANSPORT_AUTO, PROBELINE_TRANSPORT_MPI, PROBELINE_TRANSPORT_SHM,
@@ -24,7 +25,6 @@ use crate::map::probeline_map;
 use crate::map_options::probeline_map_options;
 use crate::network;
 use crate::options::Options;
-use crate::rendezvous::Rendezvous;
 use crate::status::{Error, probeline_last_error, probeline_status};
 use crate::structure::open_as;
 
