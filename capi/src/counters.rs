@@ -185,9 +185,8 @@ pub unsafe extern "C" fn probeline_counters_get(
     key: u64,
     count: *mut u64,
 ) -> probeline_status {
-    let get = |inner: &mut CountersInner| Ok(inner.structure.front.get(key)?);
     // SAFETY: the program passes NULL or open counters, and NULL or a place for a number (# Safety).
-    unsafe { result(counters, (count, "count"), get) }
+    unsafe { result(counters, (count, "count"), |inner| Ok(inner.structure.front.get(key)?)) }
 }
 
 /// Adds 1 to the counts of `count` keys, with as many in flight as the options allow, and stores at `full`

@@ -118,9 +118,9 @@ mod tests {
     use crate::job::{probeline_job_close, probeline_job_open};
     use crate::job_options::{PROBELINE_TRANSPORT_SHM, probeline_job_options};
     use crate::map::{
-        probeline_map_close, probeline_map_get, probeline_map_open, probeline_map_put,
+        probeline_map_close, probeline_map_get, probeline_map_open, probeline_map_options,
+        probeline_map_put,
     };
-    use crate::map_options::probeline_map_options;
     use crate::options::Options;
     use crate::status::probeline_outcome;
     use core::ptr;

@@ -487,12 +487,8 @@ pub unsafe extern "C" fn probeline_table_get_stats(
     stats: *mut probeline_table_stats,
     size: usize,
 ) -> probeline_status {
-    // SAFETY: the program passes `stats`, NULL or of `size` bytes (# Safety).
-    let body = |table: &mut TableInner| unsafe {
-        options::write(stats, size, &table.structure.stats().into())
-    };
-    // SAFETY: the program passes NULL or an open table (# Safety).
-    unsafe { with(table, body) }
+    // SAFETY: the program passes NULL or an open table, and `stats`, NULL or of `size` bytes (# Safety).
+    unsafe { with(table, |table| options::write(stats, size, &table.structure.stats().into())) }
 }
 
 /// Panics in a call.

@@ -6,12 +6,11 @@ use std::fs;
 use std::path::Path;
 
 /// The sources with public items, in the order of the header.
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 10] = [
     "status.rs",
     "job_options.rs",
     "job.rs",
     "table.rs",
-    "map_options.rs",
     "map.rs",
     "map_file.rs",
     "array.rs",

@@ -21,8 +21,7 @@ use crate::job_options::{
     PROBELINE_TRANSPORT_AUTO, PROBELINE_TRANSPORT_MPI, PROBELINE_TRANSPORT_SHM,
     probeline_job_options,
 };
-use crate::map::probeline_map;
-use crate::map_options::probeline_map_options;
+use crate::map::{probeline_map, probeline_map_options};
 use crate::network;
 use crate::options::Options;
 use crate::status::{Error, probeline_last_error, probeline_status};
