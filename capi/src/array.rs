@@ -128,10 +128,9 @@ impl Pointee for probeline_array {
         };
         let direct = options.direct != 0;
         let config = Config { distribution, element_bytes, direct, ..Config::new(len) };
-        let ranks = members.owners();
         Ok(Box::new(move |members| {
             with_block!(element_bytes, V => {
-                let sizes = (config.sizes::<V>(ranks, operations), operations);
+                let sizes = (config.sizes::<V>(members.owners(), operations), operations);
                 let array = structure::open(members, sizes, config, Opened::<V>::open)?;
                 Ok(Typed::new(array, (), operations))
             })
@@ -151,11 +150,9 @@ impl Keyed for probeline_array {
             Access::Update(operation) => check_update(options, operation)?,
             Access::CompareAndSwap(_) => check_update(options, PROBELINE_ADD)?,
         }
-        let (key, result) = (1, options.element_bytes);
-        Ok(match access {
-            Access::Get => Sizes { key, operand: 0, result, is_optional: false },
-            _ => Sizes { key, operand: result, result, is_optional: true },
-        })
+        let (is_get, bytes) = (matches!(access, Access::Get), options.element_bytes);
+        let operand = if is_get { 0 } else { bytes };
+        Ok(Sizes { key: 1, operand, result: bytes, is_optional: !is_get })
     }
 
     fn check(inner: &ArrayInner, indices: &[u64]) -> Result<(), Error> {

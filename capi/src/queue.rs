@@ -65,10 +65,9 @@ impl Pointee for probeline_queue {
         let &probeline_queue_options { value_bytes, capacity, operations, .. } = options;
         members.check_depth(operations, operations)?;
         let config = Config { in_flight: operations, value_bytes, ..Config::new(capacity) };
-        let ranks = members.owners();
         Ok(Box::new(move |members| {
             with_block!(value_bytes, V => {
-                let sizes = (config.sizes::<V>(ranks, operations), operations);
+                let sizes = (config.sizes::<V>(members.owners(), operations), operations);
                 let queue = structure::open(members, sizes, config, Opened::<V>::open)?;
                 let own = Own { values: Vec::with_capacity(BLOCK), unfinished: None };
                 Ok(Typed::new(queue, own, operations))

@@ -102,17 +102,6 @@ pub struct probeline_finished {
     pub outcome: probeline_outcome,
 }
 
-impl probeline_finished {
-    #[inline(always)]
-    pub(crate) fn new(tag: u64, result: Result<probeline_outcome, table::OperationError>) -> Self {
-        let (status, outcome) = match result {
-            Ok(outcome) => (probeline_status::PROBELINE_OK, outcome),
-            Err(error) => (Error::from(error).report(), probeline_outcome::PROBELINE_ABSENT),
-        };
-        Self { tag, status, outcome }
-    }
-}
-
 impl From<Ended> for probeline_outcome {
     fn from(ended: Ended) -> Self {
         match ended {

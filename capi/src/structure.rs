@@ -16,6 +16,7 @@ use crate::handle::{Abandon, Handle};
 use crate::job::{Members, Opened, Shared, members, probeline_job, with_shared};
 use crate::operations::{Room, Submissions, Submitted, Told};
 use crate::options::{self, Options};
+use crate::status::probeline_outcome::PROBELINE_ABSENT;
 use crate::status::{Error, probeline_finished, probeline_status};
 
 /// Results that one poll reports.
@@ -126,16 +127,16 @@ where
         for (Finished { tag, result }, room) in ended.iter().zip(finished) {
             // The structure returns the tags that it was given.
             let Some(Submitted { tag, to }) = self.submitted.ended(*tag) else { continue };
-            let told = result.as_ref().map(Told::told);
-            if let Ok((_, Some(value))) = told
-                && !to.is_null()
-            {
+            let (status, (outcome, value)) = match result {
+                Ok(outcome) => (probeline_status::PROBELINE_OK, outcome.told()),
+                Err(error) => (Error::from(*error).report(), (PROBELINE_ABSENT, None)),
+            };
+            if let (Some(value), false) = (value, to.is_null()) {
                 // SAFETY: the caller keeps the places of submitted operations valid for their values
                 // (# Safety); values of one structure and one kind of operation have one size.
                 unsafe { ptr::copy_nonoverlapping(value.as_ptr(), to, value.len()) };
             }
-            let result = told.map(|(outcome, _)| outcome).map_err(|error| *error);
-            room.write(probeline_finished::new(tag, result));
+            room.write(probeline_finished { tag, status, outcome });
         }
         Ok(ended.len())
     }
