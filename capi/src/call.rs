@@ -1,6 +1,5 @@
 //! Rules of every function: no panic leaves it, no NULL is dereferenced.
 
-use core::any::Any;
 use core::ffi::{CStr, c_char};
 use core::panic::AssertUnwindSafe;
 use std::ffi::OsStr;
@@ -10,24 +9,23 @@ use std::path::Path;
 
 use crate::status::{Error, probeline_status};
 
-/// Runs the body of a function, and returns its status.
-pub(crate) fn call(body: impl FnOnce() -> Result<(), Error>) -> probeline_status {
+/// Runs the body of a function. A panic becomes an error.
+pub(crate) fn caught<R>(body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     // `Handle` abandons what a panic leaves half done.
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(())) => probeline_status::PROBELINE_OK,
-        Ok(Err(error)) => error.report(),
-        Err(payload) => panicked(&*payload).report(),
-    }
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let text = text.unwrap_or("no message");
+        Err(Error::new(
+            probeline_status::PROBELINE_ERROR_PANIC,
+            format_args!("a defect of the library, please report it: {text}"),
+        ))
+    })
 }
 
-fn panicked(payload: &(dyn Any + Send)) -> Error {
-    let text = payload.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    let text = text.unwrap_or("no message");
-    Error::new(
-        probeline_status::PROBELINE_ERROR_PANIC,
-        format_args!("a defect of the library, please report it: {text}"),
-    )
+/// Runs the body of a function, and returns its status.
+pub(crate) fn call(body: impl FnOnce() -> Result<(), Error>) -> probeline_status {
+    caught(body).map_or_else(Error::report, |()| probeline_status::PROBELINE_OK)
 }
 
 fn null(what: &str) -> Error {

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use probeline::map::{Location, Request};
 
-use crate::call::{call, path, put, room, slice};
+use crate::call::{caught, path, put, room, slice};
 use crate::handle::{Abandon, Handle};
 use crate::map::MapInner;
 use crate::mpi_dht_file;
@@ -77,16 +77,11 @@ impl From<Error> for Failure {
 
 /// Returns the code of `body`.
 fn code(body: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
-    let mut code = FAILED;
-    call(|| {
-        let (returned, ended) = match body() {
-            Ok(returned) => (returned, Ok(())),
-            Err(failure) => (failure.code, Err(failure.error)),
-        };
-        code = returned;
-        ended
-    });
-    code
+    let result = caught(|| Ok(body())).unwrap_or_else(|error| Err(error.into()));
+    result.unwrap_or_else(|Failure { code, error }| {
+        error.report();
+        code
+    })
 }
 
 /// Returns the handle of a table.
@@ -119,13 +114,6 @@ unsafe fn with(table: *mut DHT, body: impl FnOnce(&mut Table) -> Result<c_int, F
 }
 
 impl Table {
-    fn new(map: MapInner, evicted: c_int, counts_accesses: bool) -> Self {
-        let accesses =
-            counts_accesses.then(|| Accesses::new(map.opened.ranks, map.options.candidates));
-        let counts = Counts::default();
-        Self { map, evicted, counts, reset_at: counts, accesses }
-    }
-
     /// Counts a write, and returns its code and its bucket.
     fn wrote(&mut self, key: &[u8], outcome: probeline_outcome) -> (c_int, Location) {
         use probeline_outcome::{PROBELINE_EVICTED, PROBELINE_INSERTED, PROBELINE_UPDATED};

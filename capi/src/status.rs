@@ -6,7 +6,7 @@ use core::fmt::Display;
 use std::ffi::CString;
 
 use probeline::table::Ended;
-use probeline::transport::{ExchangeError, Fault};
+use probeline::transport::ExchangeError;
 use probeline::{exchange, map, table};
 
 /// The major version of this header.
@@ -209,7 +209,6 @@ errors! { &[],
 
 errors! { &WORDS,
     ExchangeError: |error| of_exchange(*error);
-    Fault: |_| PROBELINE_ERROR_LOST;
     table::ConfigError: |_| PROBELINE_ERROR_INVALID;
     table::OperationError: |error| of_operation(error);
     table::BatchError: |error| match error {

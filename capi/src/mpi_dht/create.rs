@@ -11,7 +11,7 @@ use std::rc::Rc;
 use probeline::transport::Exchange;
 
 use super::program::Program;
-use super::statistics::Visible;
+use super::statistics::{Accesses, Visible};
 use super::{DHT, Table, probeline_dht_rendezvous};
 use crate::call::call;
 use crate::handle::Handle;
@@ -137,7 +137,10 @@ pub unsafe extern "C" fn probeline_dht_create(
         let map = open_as::<probeline_map>("DHT_create", &job, Ok(options))
             .map_err(|error| error.in_words(&WORDS))?;
         let visible = Visible::new(&map);
-        let opened = Table::new(map, evicted, counts_accesses != 0);
+        let accesses = Accesses::new(map.opened.ranks, map.options.candidates);
+        let accesses = (counts_accesses != 0).then_some(accesses);
+        let (counts, reset_at) = Default::default();
+        let opened = Table { map, evicted, counts, reset_at, accesses };
         table = Box::into_raw(Box::new(DHT { visible, table: Handle::new(opened) }));
         // SAFETY: it was just created.
         unsafe { (*table).visible.stats = &raw mut (*table).visible.own_stats };
