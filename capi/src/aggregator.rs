@@ -45,8 +45,6 @@ options!(probeline_aggregator_options |_|
 /// An aggregator of messages between all ranks.
 pub struct probeline_aggregator(());
 
-type AggregatorInner = Inner<probeline_aggregator>;
-
 impl Pointee for probeline_aggregator {
     const NAME: &'static str = "aggregator";
     type Options = probeline_aggregator_options;
@@ -176,7 +174,7 @@ pub unsafe extern "C" fn probeline_aggregator_close(
     if aggregator.is_null() {
         return PROBELINE_OK;
     }
-    let body = |AggregatorInner { structure, opened, .. }: &mut AggregatorInner| {
+    let body = |Inner { structure, opened, .. }: &mut Inner<probeline_aggregator>| {
         let text = "messages that were sent after the last flush are not delivered: flush first";
         let flushed = if structure.is_pending() { Err(Error::invalid(text)) } else { Ok(()) };
         opened.collective("probeline_aggregator_close", flushed, |(), _| Ok(()))
@@ -201,7 +199,7 @@ pub unsafe extern "C" fn probeline_aggregator_send(
     to: u32,
     message: *const c_void,
 ) -> probeline_status {
-    let body = |AggregatorInner { structure, options, opened }: &mut AggregatorInner| {
+    let body = |Inner { structure, options, opened }: &mut Inner<probeline_aggregator>| {
         // SAFETY: the program passes NULL or a message (# Safety).
         let message = unsafe { slice(message.cast::<u8>(), options.message_bytes, "message") }?;
         let to = options::check_rank("to", to, opened.ranks)?;
@@ -247,7 +245,7 @@ pub unsafe extern "C" fn probeline_aggregator_progress(
     deliver: probeline_aggregator_deliver,
     context: *mut c_void,
 ) -> probeline_status {
-    let body = |inner: &mut AggregatorInner| {
+    let body = |inner: &mut Inner<probeline_aggregator>| {
         // SAFETY: the program passes a function that may be called (# Safety).
         let mut deliver = unsafe { caller(deliver, context) }?;
         Ok(inner.structure.progress(&mut deliver)?)
@@ -269,7 +267,7 @@ pub unsafe extern "C" fn probeline_aggregator_flush(
     deliver: probeline_aggregator_deliver,
     context: *mut c_void,
 ) -> probeline_status {
-    let body = |AggregatorInner { structure, opened, .. }: &mut AggregatorInner| {
+    let body = |Inner { structure, opened, .. }: &mut Inner<probeline_aggregator>| {
         // SAFETY: the program passes a function that may be called (# Safety).
         let mut deliver = unsafe { caller(deliver, context) }?;
         // No check of the call comes before: other ranks wait for this one to deliver, also before they flush.

@@ -68,8 +68,6 @@ pub const PROBELINE_MAX: c_int = 2;
 /// An array in the memory of all ranks.
 pub struct probeline_array(());
 
-type ArrayInner = Inner<probeline_array>;
-
 /// Access of an operation to its element.
 #[derive(Clone, Copy)]
 pub(crate) enum Access {
@@ -155,7 +153,7 @@ impl Keyed for probeline_array {
         Ok(Sizes { key: 1, operand, result: bytes, is_optional: !is_get })
     }
 
-    fn check(inner: &ArrayInner, indices: &[u64]) -> Result<(), Error> {
+    fn check(inner: &Inner<probeline_array>, indices: &[u64]) -> Result<(), Error> {
         let invalid = indices.iter().find(|index| **index >= inner.options.len);
         invalid.map_or(Ok(()), |&index| Err(OperationError::Index { index }.into()))
     }
@@ -500,7 +498,7 @@ pub unsafe extern "C" fn probeline_array_fill(
     array: *mut probeline_array,
     value: *const c_void,
 ) -> probeline_status {
-    let body = |ArrayInner { structure, options, opened }: &mut ArrayInner| {
+    let body = |Inner { structure, options, opened }: &mut Inner<probeline_array>| {
         // SAFETY: the program passes NULL or an element (# Safety).
         let value = unsafe { slice(value.cast::<u8>(), options.element_bytes, "value") };
         let fill = |value: &[u8], exchange: &mut dyn Exchange| structure.fill(value, exchange);
@@ -521,7 +519,7 @@ pub unsafe extern "C" fn probeline_array_reduce(
     operation: c_int,
     result: *mut u64,
 ) -> probeline_status {
-    let body = |ArrayInner { structure, options, opened }: &mut ArrayInner| {
+    let body = |Inner { structure, options, opened }: &mut Inner<probeline_array>| {
         // SAFETY: the program passes NULL or a place for a number (# Safety).
         let result = unsafe { out(result, "result") };
         let arguments = check_update(options, operation).and(result);
@@ -550,7 +548,7 @@ pub unsafe extern "C" fn probeline_array_for_each_local(
     visit: probeline_array_visit,
     context: *mut c_void,
 ) -> probeline_status {
-    let body = |array: &mut ArrayInner| {
+    let body = |array: &mut Inner<probeline_array>| {
         let visit = visit.ok_or_else(|| Error::invalid("visit is NULL"))?;
         array.structure.for_each_local(&mut |index, value| {
             // SAFETY: the program passes a function that may be called with elements and `context`

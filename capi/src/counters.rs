@@ -49,8 +49,6 @@ options!(probeline_counters_options |_|
 /// Counters in the memory of all ranks.
 pub struct probeline_counters(());
 
-type CountersInner = Inner<probeline_counters>;
-
 type Opened = counters::Counters<Engine, Vec<Operation>>;
 
 impl Told for Outcome {
@@ -166,7 +164,7 @@ pub unsafe extern "C" fn probeline_counters_add(
     before: *mut u64,
     full: *mut u64,
 ) -> probeline_status {
-    let add = |inner: &mut CountersInner| {
+    let add = |inner: &mut Inner<probeline_counters>| {
         let outcome = inner.structure.front.add(key, addend)?;
         // SAFETY: the program passes NULL or a place for a number (# Safety).
         unsafe { put(before, outcome.count()) };
@@ -203,7 +201,7 @@ pub unsafe extern "C" fn probeline_counters_add_batch(
     count: usize,
     full: *mut u64,
 ) -> probeline_status {
-    let add = |inner: &mut CountersInner| {
+    let add = |inner: &mut Inner<probeline_counters>| {
         // SAFETY: the program passes NULL or `count` keys (# Safety).
         let keys = unsafe { slice(keys, count, "keys") }?;
         check(&inner.options, keys)?;
@@ -226,7 +224,7 @@ pub unsafe extern "C" fn probeline_counters_get_batch(
     count: usize,
     counts: *mut u64,
 ) -> probeline_status {
-    let body = |CountersInner { structure, options, .. }: &mut CountersInner| {
+    let body = |Inner { structure, options, .. }: &mut Inner<probeline_counters>| {
         // SAFETY: the program passes NULL or `count` keys and places for their counts (# Safety).
         let (keys, counts) =
             unsafe { (slice(keys, count, "keys")?, room(counts, count, "counts")?) };
@@ -303,7 +301,8 @@ pub unsafe extern "C" fn probeline_counters_max_count(
     counters: *mut probeline_counters,
     count: *mut u64,
 ) -> probeline_status {
-    let max = |inner: &mut CountersInner| Ok(inner.structure.front.config().max_count());
+    let max =
+        |inner: &mut Inner<probeline_counters>| Ok(inner.structure.front.config().max_count());
     // SAFETY: the program passes NULL or open counters, and NULL or a place for a number (# Safety).
     unsafe { result(counters, (count, "count"), max) }
 }
@@ -349,7 +348,7 @@ pub unsafe extern "C" fn probeline_counters_for_each_local(
     visit: probeline_counters_visit,
     context: *mut c_void,
 ) -> probeline_status {
-    let body = |CountersInner { structure, .. }: &mut CountersInner| {
+    let body = |Inner { structure, .. }: &mut Inner<probeline_counters>| {
         let visit = visit.ok_or_else(|| Error::invalid("visit is NULL"))?;
         for (key, count) in structure.front.local() {
             // SAFETY: the program passes a function that may be called with keys and `context` (# Safety).

@@ -12,10 +12,7 @@ use probeline::transport::{Call, Exchange, ExchangeError, Term};
 
 use crate::call::{call, out, product, put, room, slice, text};
 use crate::handle::{Abandon, Handle, in_use};
-use crate::job_options::{
-    PROBELINE_START_MANUAL, PROBELINE_TRANSPORT_AUTO, PROBELINE_TRANSPORT_MPI,
-    PROBELINE_TRANSPORT_SHM, probeline_job_options,
-};
+use crate::job_options::*;
 use crate::network;
 use crate::options::{self, Options};
 use crate::status::{Error, probeline_status};

@@ -13,7 +13,7 @@
 // A build without some transports does not use their options.
 #![cfg_attr(
     not(all(feature = "shm", feature = "verbs", feature = "ucx")),
-    allow(dead_code, unused_imports, unused_variables)
+    allow(dead_code, unused_variables)
 )]
 
 mod aggregator;

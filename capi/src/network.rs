@@ -9,12 +9,7 @@ use probeline::transport::Sizes;
 use crate::job::Members;
 #[cfg(feature = "mpi")]
 use crate::job::Rendezvous;
-#[cfg(feature = "mpi")]
-use crate::job_options::PROBELINE_TRANSPORT_MPI;
-use crate::job_options::{
-    PROBELINE_TRANSPORT_AUTO, PROBELINE_TRANSPORT_SHM, PROBELINE_TRANSPORT_UCX,
-    PROBELINE_TRANSPORT_VERBS,
-};
+use crate::job_options::*;
 use crate::status::{Error, not_built};
 use crate::structure::Engine;
 

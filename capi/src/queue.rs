@@ -46,9 +46,7 @@ options!(probeline_queue_options |_|
 /// A queue with a ring on each rank.
 pub struct probeline_queue(());
 
-type QueueInner = Inner<probeline_queue>;
-
-impl QueueInner {
+impl Inner<probeline_queue> {
     /// Returns the owner of a ring.
     fn host(&self, host: u32) -> Result<Owner, Error> {
         options::check_rank("host", host, self.opened.ranks)
@@ -97,7 +95,7 @@ impl Keyed for probeline_queue {
         })
     }
 
-    fn check(inner: &QueueInner, hosts: &[u32]) -> Result<(), Error> {
+    fn check(inner: &Inner<probeline_queue>, hosts: &[u32]) -> Result<(), Error> {
         hosts.iter().try_for_each(|host| inner.host(*host).map(drop))
     }
 }
@@ -284,7 +282,7 @@ pub unsafe extern "C" fn probeline_queue_push_batch(
     count: usize,
     pushed: *mut usize,
 ) -> probeline_status {
-    let push = |inner: &mut QueueInner| {
+    let push = |inner: &mut Inner<probeline_queue>| {
         let (host, bytes) = (inner.host(host)?, product(count, inner.options.value_bytes)?);
         // SAFETY: the program passes NULL or `count` values (# Safety).
         let values = unsafe { slice(values.cast::<u8>(), bytes, "the value") }?;
@@ -309,7 +307,7 @@ pub unsafe extern "C" fn probeline_queue_pop_batch(
     capacity: usize,
     popped: *mut usize,
 ) -> probeline_status {
-    let pop = |inner: &mut QueueInner| {
+    let pop = |inner: &mut Inner<probeline_queue>| {
         let (host, bytes) = (inner.host(host)?, product(capacity, inner.options.value_bytes)?);
         // SAFETY: the program passes NULL or room for `capacity` values (# Safety).
         let values = unsafe { room(values.cast::<u8>(), bytes, "the value") }?;
@@ -386,7 +384,8 @@ pub unsafe extern "C" fn probeline_queue_skip(
     host: u32,
     skipped: *mut usize,
 ) -> probeline_status {
-    let skip = |inner: &mut QueueInner| Ok(inner.structure.skip(inner.host(host)?)?.into());
+    let skip =
+        |inner: &mut Inner<probeline_queue>| Ok(inner.structure.skip(inner.host(host)?)?.into());
     // SAFETY: the program passes NULL or an open queue, and a place for a number (# Safety).
     unsafe { result(queue, (skipped, "skipped"), skip) }
 }

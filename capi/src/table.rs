@@ -114,8 +114,6 @@ impl From<&Stats> for probeline_table_stats {
 /// A set of keys in the memory of all ranks.
 pub struct probeline_table(());
 
-type TableInner = Inner<probeline_table>;
-
 /// Find a key.
 pub const PROBELINE_FIND: c_int = 0;
 /// Find a key, or insert it.
@@ -465,7 +463,7 @@ pub unsafe extern "C" fn probeline_table_for_each_local(
     visit: probeline_table_visit,
     context: *mut c_void,
 ) -> probeline_status {
-    let body = |table: &mut TableInner| {
+    let body = |table: &mut Inner<probeline_table>| {
         let visit = visit.ok_or_else(|| Error::invalid("visit is NULL"))?;
         // SAFETY: the program passes a function that may be called with entries and `context` (# Safety).
         table.structure.for_each_local(&mut |key| unsafe {

@@ -17,10 +17,7 @@ use crate::call::call;
 use crate::handle::Handle;
 use crate::job::Rendezvous;
 use crate::job::{Members, Shared};
-use crate::job_options::{
-    PROBELINE_TRANSPORT_AUTO, PROBELINE_TRANSPORT_MPI, PROBELINE_TRANSPORT_SHM,
-    probeline_job_options,
-};
+use crate::job_options::*;
 use crate::map::{probeline_map, probeline_map_options};
 use crate::network;
 use crate::options::Options;
