@@ -10,7 +10,8 @@ use probeline::transport::{Exchange, Owner};
 use crate::job::Members;
 use crate::map::probeline_map;
 use crate::operations::{Ended, Outcomes, Place, Run, Started, Submit, Told, copy};
-use crate::status::{Error, probeline_outcome};
+use crate::status::Error;
+use crate::status::probeline_outcome::{self, PROBELINE_ABSENT, PROBELINE_FOUND};
 use crate::structure::{self, Engine, Typed};
 
 /// The most bytes of a key and of a value.
@@ -87,10 +88,7 @@ impl<K: Plain, V: Plain> Opened<K, V> {
         self.front.get_batch(keys, found)?;
         let results = found.iter().zip(outcomes);
         for ((found, outcome), to) in results.zip(values.chunks_exact_mut(room.len())) {
-            outcome.write(match found {
-                Some(_) => probeline_outcome::PROBELINE_FOUND,
-                None => probeline_outcome::PROBELINE_ABSENT,
-            });
+            outcome.write(if found.is_some() { PROBELINE_FOUND } else { PROBELINE_ABSENT });
             if let Some(value) = found {
                 copy(value.bytes(), to);
             }
@@ -135,10 +133,10 @@ impl<K: Plain, V: Plain> Run<probeline_map> for Opened<K, V> {
         let request = match request {
             Request::Get => {
                 let Outcome::Hit(()) = self.front.call_bytes(key, Request::Get, room)? else {
-                    return Ok(probeline_outcome::PROBELINE_ABSENT);
+                    return Ok(PROBELINE_ABSENT);
                 };
                 copy(room, result);
-                return Ok(probeline_outcome::PROBELINE_FOUND);
+                return Ok(PROBELINE_FOUND);
             }
             Request::Put(()) => Request::Put(value),
             Request::PutIfAbsent(()) => Request::PutIfAbsent(value),
@@ -174,8 +172,8 @@ impl<K: Plain, V: Plain> Run<probeline_map> for Opened<K, V> {
 
 impl<K: Plain, V: Plain> Cache for Opened<K, V> {
     fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
-        self.front.for_each_local(|key, value| visit(key.bytes(), value.bytes()))?;
-        Ok(())
+        let visited = self.front.for_each_local(|key, value| visit(key.bytes(), value.bytes()));
+        Ok(visited.map(drop)?)
     }
 
     fn save(&mut self, path: &Path, exchange: &mut dyn Exchange) -> Result<u64, Error> {
@@ -205,10 +203,10 @@ impl<K: Plain, V: Plain> Cache for Opened<K, V> {
 
     fn get_at(&mut self, rank: u32, bucket: u64, value: Place<'_>) -> Ended {
         let Some((_, found)) = self.front.get_at(Owner(rank), bucket)? else {
-            return Ok(probeline_outcome::PROBELINE_ABSENT);
+            return Ok(PROBELINE_ABSENT);
         };
         copy(found.bytes(), value);
-        Ok(probeline_outcome::PROBELINE_FOUND)
+        Ok(PROBELINE_FOUND)
     }
 
     fn last_put(&self) -> Option<Location> {
@@ -228,8 +226,8 @@ impl<K: Plain, V: Plain> Cache for Opened<K, V> {
 impl<V: Plain> Told for Outcome<V> {
     fn told(&self) -> (probeline_outcome, Option<&[u8]>) {
         match self {
-            Self::Hit(value) => (probeline_outcome::PROBELINE_FOUND, Some(value.bytes())),
-            Self::Miss => (probeline_outcome::PROBELINE_ABSENT, None),
+            Self::Hit(value) => (PROBELINE_FOUND, Some(value.bytes())),
+            Self::Miss => (PROBELINE_ABSENT, None),
             Self::Written(written) => ((*written).into(), None),
         }
     }
