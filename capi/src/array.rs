@@ -12,7 +12,7 @@ use probeline::transport::Exchange;
 use crate::call::{call, out, slice};
 use crate::job::{Members, probeline_job};
 use crate::operations::{
-    self, Ended, Keyed, Outcomes, Place, Run, Sizes, Started, Submit, Told, copy,
+    Ended, Keyed, Outcomes, Place, Run, Sizes, Started, Submit, Told, copy, poll, run, submit,
 };
 use crate::options::Allowed::{Constants, Flag, Range};
 use crate::options::{self, Extensible, Field, MAX_KEYS, MAX_OPERATIONS, Options, options};
@@ -282,9 +282,7 @@ pub unsafe extern "C" fn probeline_array_get(
     value: *mut c_void,
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open array and room for an element (# Safety).
-    unsafe {
-        operations::run(array, Ok(Access::Get), (&raw const index, ptr::null(), value), 1, None)
-    }
+    unsafe { run(array, Ok(Access::Get), (&raw const index, ptr::null(), value), 1, None) }
 }
 
 /// Stores `value` in an element. Every get that begins after it has ended returns it. Waits for its
@@ -299,9 +297,7 @@ pub unsafe extern "C" fn probeline_array_put(
     value: *const c_void,
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open array and an element (# Safety).
-    unsafe {
-        operations::run(array, Ok(Access::Put), (&raw const index, value, ptr::null_mut()), 1, None)
-    }
+    unsafe { run(array, Ok(Access::Put), (&raw const index, value, ptr::null_mut()), 1, None) }
 }
 
 /// Gets the elements at `count` indices, with as many in flight as the options allow, and stores them one
@@ -318,7 +314,7 @@ pub unsafe extern "C" fn probeline_array_gather(
     values: *mut c_void,
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open array, indices, and room for elements (# Safety).
-    unsafe { operations::run(array, Ok(Access::Get), (indices, ptr::null(), values), count, None) }
+    unsafe { run(array, Ok(Access::Get), (indices, ptr::null(), values), count, None) }
 }
 
 /// Stores `count` values, one after another in `values`, in the elements at `indices`, with as many in
@@ -335,9 +331,7 @@ pub unsafe extern "C" fn probeline_array_scatter(
     count: usize,
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open array, indices and elements (# Safety).
-    unsafe {
-        operations::run(array, Ok(Access::Put), (indices, values, ptr::null_mut()), count, None)
-    }
+    unsafe { run(array, Ok(Access::Put), (indices, values, ptr::null_mut()), count, None) }
 }
 
 /// Runs PROBELINE_ADD, PROBELINE_MIN or PROBELINE_MAX on an element, an unsigned number of 8 bytes, and
@@ -356,7 +350,7 @@ pub unsafe extern "C" fn probeline_array_update(
 ) -> probeline_status {
     let pointers = (&raw const index, (&raw const operand).cast(), before.cast());
     // SAFETY: the program passes NULL or an open array and a place for a number (# Safety).
-    unsafe { operations::run(array, Ok(Access::Update(operation)), pointers, 1, None) }
+    unsafe { run(array, Ok(Access::Update(operation)), pointers, 1, None) }
 }
 
 /// Stores `desired` in an element of 8 bytes if it is `expected`. Stores the element as it was, `expected` if
@@ -374,7 +368,7 @@ pub unsafe extern "C" fn probeline_array_compare_and_swap(
 ) -> probeline_status {
     let pointers = (&raw const index, (&raw const desired).cast(), before.cast());
     // SAFETY: the program passes NULL or an open array and a place for a number (# Safety).
-    unsafe { operations::run(array, Ok(Access::CompareAndSwap(expected)), pointers, 1, None) }
+    unsafe { run(array, Ok(Access::CompareAndSwap(expected)), pointers, 1, None) }
 }
 
 /// Runs an operation of probeline_array_update() on each of the elements at `count` indices, with the
@@ -395,7 +389,7 @@ pub unsafe extern "C" fn probeline_array_update_batch(
 ) -> probeline_status {
     let pointers = (indices, operands.cast(), before.cast());
     // SAFETY: the program passes NULL or an open array, and numbers (# Safety).
-    unsafe { operations::run(array, Ok(Access::Update(operation)), pointers, count, None) }
+    unsafe { run(array, Ok(Access::Update(operation)), pointers, count, None) }
 }
 
 /// Starts to get an element, which a poll stores at `value`. The memory there must stay valid until
@@ -413,9 +407,7 @@ pub unsafe extern "C" fn probeline_array_submit_get(
     value: *mut c_void,
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open array and room for an element (# Safety).
-    unsafe {
-        operations::submit(array, tag, Ok(Access::Get), (&raw const index, ptr::null(), value))
-    }
+    unsafe { submit(array, tag, Ok(Access::Get), (&raw const index, ptr::null(), value)) }
 }
 
 /// Starts to store `value`, which is copied, in an element: see probeline_array_submit_get(). Never waits.
@@ -431,7 +423,7 @@ pub unsafe extern "C" fn probeline_array_submit_put(
 ) -> probeline_status {
     let pointers = (&raw const index, value, ptr::null_mut());
     // SAFETY: the program passes NULL or an open array and an element (# Safety).
-    unsafe { operations::submit(array, tag, Ok(Access::Put), pointers) }
+    unsafe { submit(array, tag, Ok(Access::Put), pointers) }
 }
 
 /// Starts an operation of probeline_array_update(): see probeline_array_submit_get(). `before` may be NULL. Never
@@ -451,7 +443,7 @@ pub unsafe extern "C" fn probeline_array_submit_update(
 ) -> probeline_status {
     let pointers = (&raw const index, (&raw const operand).cast(), before.cast());
     // SAFETY: the program passes NULL or an open array and a place for a number (# Safety).
-    unsafe { operations::submit(array, tag, Ok(Access::Update(operation)), pointers) }
+    unsafe { submit(array, tag, Ok(Access::Update(operation)), pointers) }
 }
 
 /// Starts probeline_array_compare_and_swap(): see probeline_array_submit_get(). `before` may be NULL. Never waits.
@@ -469,7 +461,7 @@ pub unsafe extern "C" fn probeline_array_submit_compare_and_swap(
 ) -> probeline_status {
     let pointers = (&raw const index, (&raw const desired).cast(), before.cast());
     // SAFETY: the program passes NULL or an open array and a place for a number (# Safety).
-    unsafe { operations::submit(array, tag, Ok(Access::CompareAndSwap(expected)), pointers) }
+    unsafe { submit(array, tag, Ok(Access::CompareAndSwap(expected)), pointers) }
 }
 
 /// Makes progress, and stores at most `capacity` operations that have ended, and their number. The outcome of one
@@ -486,7 +478,7 @@ pub unsafe extern "C" fn probeline_array_poll(
     count: *mut usize,
 ) -> probeline_status {
     // SAFETY: the program passes what this asks for (# Safety).
-    unsafe { operations::poll(array, finished, capacity, count) }
+    unsafe { poll(array, finished, capacity, count) }
 }
 
 /// Stores `value` in all elements. Collective.

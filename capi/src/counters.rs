@@ -10,7 +10,7 @@ use probeline::pipeline::Tag;
 
 use crate::call::{call, put, room, slice};
 use crate::job::{Members, probeline_job};
-use crate::operations::{self, Keyed, Sizes, Started, Submit, Told};
+use crate::operations::{Keyed, Sizes, Started, Submit, Told, poll, submit};
 use crate::options::Allowed::{Flag, Range};
 use crate::options::{self, Extensible, MAX_KEYS, MAX_OPERATIONS, Options, options};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn probeline_counters_submit_add(
 ) -> probeline_status {
     let pointers = (&raw const key, ptr::null(), before.cast());
     // SAFETY: the program passes NULL or open counters, and NULL or a place for a number (# Safety).
-    unsafe { operations::submit(counters, tag, Ok(Action::Add(addend)), pointers) }
+    unsafe { submit(counters, tag, Ok(Action::Add(addend)), pointers) }
 }
 
 /// Starts to get the count of a key, which a poll stores at `count`: see probeline_counters_submit_add(). Never
@@ -271,7 +271,7 @@ pub unsafe extern "C" fn probeline_counters_submit_get(
 ) -> probeline_status {
     let pointers = (&raw const key, ptr::null(), count.cast());
     // SAFETY: the program passes NULL or open counters, and NULL or a place for a number (# Safety).
-    unsafe { operations::submit(counters, tag, Ok(Action::Get), pointers) }
+    unsafe { submit(counters, tag, Ok(Action::Get), pointers) }
 }
 
 /// Makes progress, and stores at most `capacity` operations that have ended, and their number. The outcome is
@@ -289,7 +289,7 @@ pub unsafe extern "C" fn probeline_counters_poll(
     count: *mut usize,
 ) -> probeline_status {
     // SAFETY: the program passes what this asks for (# Safety).
-    unsafe { operations::poll(counters, finished, capacity, count) }
+    unsafe { poll(counters, finished, capacity, count) }
 }
 
 /// Stores the largest count, at which counts stay. Never waits.

@@ -8,7 +8,7 @@ use probeline::map::{Bytes, Config, Mode, Request, Stats};
 use crate::cache::{self, Cache, MAX_KEY, MAX_VALUE};
 use crate::call::call;
 use crate::job::{Members, probeline_job};
-use crate::operations::{self, Keyed, Sizes, optional};
+use crate::operations::{Keyed, Sizes, optional, poll, run, submit};
 use crate::options::Allowed::{Constants, Flag, Range};
 use crate::options::{self, Extensible, MAX_KEYS, MAX_OPERATIONS, Options, from_counts, options};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
@@ -272,9 +272,7 @@ pub unsafe extern "C" fn probeline_map_get(
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open map, a key of its size, room for a value, and a place for an
     // outcome (# Safety).
-    unsafe {
-        operations::run(map, Ok(Request::Get), (key.cast(), ptr::null(), value), 1, Some(outcome))
-    }
+    unsafe { run(map, Ok(Request::Get), (key.cast(), ptr::null(), value), 1, Some(outcome)) }
 }
 
 /// Stores a value for the key, over an older one: PROBELINE_INSERTED, PROBELINE_UPDATED,
@@ -293,7 +291,7 @@ pub unsafe extern "C" fn probeline_map_put(
     let pointers = (key.cast(), value, ptr::null_mut());
     // SAFETY: the program passes NULL or an open map, a key and a value of its sizes, and a place for an
     // outcome (# Safety).
-    unsafe { operations::run(map, Ok(Request::Put(())), pointers, 1, optional(outcome)) }
+    unsafe { run(map, Ok(Request::Put(())), pointers, 1, optional(outcome)) }
 }
 
 /// As probeline_map_put(), but leaves an older value as it is: PROBELINE_FOUND. Waits for its operation.
@@ -310,7 +308,7 @@ pub unsafe extern "C" fn probeline_map_put_if_absent(
     let pointers = (key.cast(), value, ptr::null_mut());
     // SAFETY: the program passes NULL or an open map, a key and a value of its sizes, and a place for an
     // outcome (# Safety).
-    unsafe { operations::run(map, Ok(Request::PutIfAbsent(())), pointers, 1, optional(outcome)) }
+    unsafe { run(map, Ok(Request::PutIfAbsent(())), pointers, 1, optional(outcome)) }
 }
 
 /// Removes the key: PROBELINE_REMOVED, PROBELINE_ABSENT or PROBELINE_DROPPED. `outcome` may be NULL.
@@ -327,7 +325,7 @@ pub unsafe extern "C" fn probeline_map_remove(
     let pointers = (key.cast(), ptr::null(), ptr::null_mut());
     // SAFETY: the program passes NULL or an open map, a key of its size, and a place for an outcome
     // (# Safety).
-    unsafe { operations::run(map, Ok(Request::Remove), pointers, 1, optional(outcome)) }
+    unsafe { run(map, Ok(Request::Remove), pointers, 1, optional(outcome)) }
 }
 
 /// Gets the values of `count` keys, one after another in `keys`, and stores the outcome of each, as
@@ -347,7 +345,7 @@ pub unsafe extern "C" fn probeline_map_get_batch(
     let pointers = (keys.cast(), ptr::null(), values);
     // SAFETY: the program passes NULL or an open map, `count` keys, room for values, and places for outcomes
     // (# Safety).
-    unsafe { operations::run(map, Ok(Request::Get), pointers, count, Some(outcomes)) }
+    unsafe { run(map, Ok(Request::Get), pointers, count, Some(outcomes)) }
 }
 
 /// Runs PROBELINE_PUT, PROBELINE_PUT_IF_ABSENT or PROBELINE_REMOVE for `count` keys, one after another
@@ -369,7 +367,7 @@ pub unsafe extern "C" fn probeline_map_write_batch(
     let pointers = (keys.cast(), values, ptr::null_mut());
     // SAFETY: the program passes NULL or an open map, `count` keys and values, and places for outcomes
     // (# Safety).
-    unsafe { operations::run(map, write, pointers, count, Some(outcomes)) }
+    unsafe { run(map, write, pointers, count, Some(outcomes)) }
 }
 
 /// Starts PROBELINE_GET. If the key has a value, a poll stores it at `value`. The memory there must
@@ -387,7 +385,7 @@ pub unsafe extern "C" fn probeline_map_submit_get(
     value: *mut c_void,
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open map, a key of its size, and room for a value (# Safety).
-    unsafe { operations::submit(map, tag, Ok(Request::Get), (key.cast(), ptr::null(), value)) }
+    unsafe { submit(map, tag, Ok(Request::Get), (key.cast(), ptr::null(), value)) }
 }
 
 /// Starts PROBELINE_PUT, PROBELINE_PUT_IF_ABSENT or PROBELINE_REMOVE, which probeline_map_poll()
@@ -406,7 +404,7 @@ pub unsafe extern "C" fn probeline_map_submit_write(
 ) -> probeline_status {
     let write = write_of(operation, "probeline_map_submit_get");
     // SAFETY: the program passes NULL or an open map, a key and a value of its sizes (# Safety).
-    unsafe { operations::submit(map, tag, write, (key.cast(), value, ptr::null_mut())) }
+    unsafe { submit(map, tag, write, (key.cast(), value, ptr::null_mut())) }
 }
 
 /// Makes progress, and stores at most `capacity` operations that have ended, and their number. Never
@@ -423,7 +421,7 @@ pub unsafe extern "C" fn probeline_map_poll(
     count: *mut usize,
 ) -> probeline_status {
     // SAFETY: the program passes what this asks for (# Safety).
-    unsafe { operations::poll(map, finished, capacity, count) }
+    unsafe { poll(map, finished, capacity, count) }
 }
 
 /// Stores the number of entries in the whole map. Collective.

@@ -10,7 +10,7 @@ use probeline::transport::Owner;
 
 use crate::call::{call, product, room, slice};
 use crate::job::{Members, probeline_job};
-use crate::operations::{self, Keyed, Place, Sizes, Started, Submit, Told, copy};
+use crate::operations::{Keyed, Place, Sizes, Started, Submit, Told, copy, poll, submit};
 use crate::options::Allowed::Range;
 use crate::options::{self, Extensible, MAX_KEYS, MAX_OPERATIONS, Options, options};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
@@ -332,7 +332,7 @@ pub unsafe extern "C" fn probeline_queue_submit_push(
 ) -> probeline_status {
     let pointers = (&raw const host, value, ptr::null_mut());
     // SAFETY: the program passes NULL or an open queue, and a value (# Safety).
-    unsafe { operations::submit(queue, tag, Ok(Request::Push), pointers) }
+    unsafe { submit(queue, tag, Ok(Request::Push), pointers) }
 }
 
 /// Starts to pop the oldest value from the ring of the rank `host`, which a poll stores at `value`. The memory there
@@ -351,7 +351,7 @@ pub unsafe extern "C" fn probeline_queue_submit_pop(
 ) -> probeline_status {
     let pointers = (&raw const host, ptr::null(), value);
     // SAFETY: the program passes NULL or an open queue, and room for a value (# Safety).
-    unsafe { operations::submit(queue, tag, Ok(Request::Pop), pointers) }
+    unsafe { submit(queue, tag, Ok(Request::Pop), pointers) }
 }
 
 /// Makes progress, and stores at most `capacity` operations that have ended, and their number. The outcome of a push
@@ -369,7 +369,7 @@ pub unsafe extern "C" fn probeline_queue_poll(
     count: *mut usize,
 ) -> probeline_status {
     // SAFETY: the program passes what this asks for (# Safety).
-    unsafe { operations::poll(queue, finished, capacity, count) }
+    unsafe { poll(queue, finished, capacity, count) }
 }
 
 /// Passes the value whose push the last probeline_queue_pop() or probeline_queue_pop_batch() of this handle has found

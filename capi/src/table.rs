@@ -12,7 +12,8 @@ use probeline::transport::Sizes as EngineSizes;
 use crate::call::call;
 use crate::job::{Members, probeline_job};
 use crate::operations::{
-    self, Keyed, Outcomes, Place, Pointers, Run, Sizes, Started, Submit, Told, optional,
+    self, Keyed, Outcomes, Place, Pointers, Run, Sizes, Started, Submit, Told, optional, poll, run,
+    submit,
 };
 use crate::options::Allowed::{Flag, KeyBits, Multiples, Range};
 use crate::options::{self, Extensible, MAX_KEYS, MAX_OPERATIONS, Options, options};
@@ -351,7 +352,7 @@ pub unsafe extern "C" fn probeline_table_find_or_put(
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open table, a key of its words, and a place for an outcome
     // (# Safety).
-    unsafe { operations::run(table, Ok(Intent::FindOrPut), only(key), 1, optional(outcome)) }
+    unsafe { run(table, Ok(Intent::FindOrPut), only(key), 1, optional(outcome)) }
 }
 
 /// Finds the key: PROBELINE_FOUND or PROBELINE_ABSENT. Waits for its operation.
@@ -366,7 +367,7 @@ pub unsafe extern "C" fn probeline_table_find(
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open table, a key of its words, and a place for an outcome
     // (# Safety).
-    unsafe { operations::run(table, Ok(Intent::Find), only(key), 1, optional(outcome)) }
+    unsafe { run(table, Ok(Intent::Find), only(key), 1, optional(outcome)) }
 }
 
 /// Runs PROBELINE_FIND_OR_PUT or PROBELINE_FIND for the `count` keys of the array `keys`, with as
@@ -387,7 +388,7 @@ pub unsafe extern "C" fn probeline_table_batch(
     let outcomes = Some(outcomes);
     // SAFETY: the program passes NULL or an open table, the words of `count` keys, and places for their outcomes
     // (# Safety).
-    unsafe { operations::run(table, intent(operation), only(keys), count, outcomes) }
+    unsafe { run(table, intent(operation), only(keys), count, outcomes) }
 }
 
 /// Starts PROBELINE_FIND_OR_PUT or PROBELINE_FIND, which probeline_table_poll() reports under `tag`.
@@ -404,7 +405,7 @@ pub unsafe extern "C" fn probeline_table_submit(
     key: *const u64,
 ) -> probeline_status {
     // SAFETY: the program passes NULL or an open table, and a key of its words (# Safety).
-    unsafe { operations::submit(table, tag, intent(operation), only(key)) }
+    unsafe { submit(table, tag, intent(operation), only(key)) }
 }
 
 /// Makes progress, and stores at most `capacity` operations that have ended, and their number. Never
@@ -421,7 +422,7 @@ pub unsafe extern "C" fn probeline_table_poll(
     count: *mut usize,
 ) -> probeline_status {
     // SAFETY: the program passes what this asks for (# Safety); submitted operations have no places.
-    unsafe { operations::poll(table, finished, capacity, count) }
+    unsafe { poll(table, finished, capacity, count) }
 }
 
 /// Stores the number of keys in the whole table. Collective.
