@@ -250,11 +250,10 @@ impl From<exchange::JoinError> for Error {
 }
 
 fn of_exchange(error: ExchangeError) -> probeline_status {
+    use ExchangeError::{CallsDiffer, Forked, LengthDiffers, TooLarge};
     match error {
-        ExchangeError::Forked | ExchangeError::TooLarge { .. } => PROBELINE_ERROR_INVALID,
-        ExchangeError::CallsDiffer { .. } | ExchangeError::LengthDiffers { .. } => {
-            PROBELINE_ERROR_DIFFERS
-        }
+        Forked | TooLarge { .. } => PROBELINE_ERROR_INVALID,
+        CallsDiffer { .. } | LengthDiffers { .. } => PROBELINE_ERROR_DIFFERS,
         _ => PROBELINE_ERROR_LOST,
     }
 }
@@ -285,13 +284,12 @@ fn of_operation(error: &table::OperationError) -> probeline_status {
 }
 
 fn of_collective(error: &table::CollectiveError) -> probeline_status {
+    use table::CollectiveError::{Config, Exchange, NotOpened, Operation, PartFailed};
     match error {
-        table::CollectiveError::Exchange(error) => of_exchange(*error),
-        table::CollectiveError::Operation(error) => of_operation(error),
-        table::CollectiveError::Config(_) => PROBELINE_ERROR_INVALID,
-        table::CollectiveError::PartFailed { .. } | table::CollectiveError::NotOpened { .. } => {
-            PROBELINE_ERROR_OTHER_RANK
-        }
+        Exchange(error) => of_exchange(*error),
+        Operation(error) => of_operation(error),
+        Config(_) => PROBELINE_ERROR_INVALID,
+        PartFailed { .. } | NotOpened { .. } => PROBELINE_ERROR_OTHER_RANK,
         _ => PROBELINE_ERROR_DIFFERS,
     }
 }

@@ -467,9 +467,7 @@ pub unsafe extern "C" fn probeline_table_for_each_local(
     let body = |table: &mut Inner<probeline_table>| {
         let visit = visit.ok_or_else(|| Error::invalid("visit is NULL"))?;
         // SAFETY: the program passes a function that may be called with entries and `context` (# Safety).
-        table.structure.for_each_local(&mut |key| unsafe {
-            visit(key.as_ptr().cast(), context);
-        })
+        table.structure.for_each_local(&mut |key| unsafe { visit(key.as_ptr().cast(), context) })
     };
     // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
