@@ -66,11 +66,7 @@ fn plots_real_runs() {
         "distribution-inserted-50",
         "distribution-found-90",
         "throughput",
-        "throughput-speedup",
-        "paper-latency-local",
-        "paper-latency",
-        "paper-roundtrips",
-        "compare-11-latency",
+        "compare-latency",
         "paper-throughput-mixed",
     ] {
         assert!(page.contains(&format!("<figure id=\"{id}\"")), "{id}");

@@ -31,15 +31,9 @@ impl Scale {
 pub(crate) enum Kind {
     /// Linear, from 0 to slightly beyond the largest value.
     FromZero,
-    /// Linear, from the smallest value to the largest, with a small margin.
-    Between,
-    /// Logarithmic, for values above 0.
-    Log,
-    /// Logarithmic, for ratios; includes 1 and 2.
-    Ratios,
     /// Linear from 0, or logarithmic if the ratio of the values is large.
     Fitting,
-    /// Counts, with a tick for each value.
+    /// As `Fitting`, with a tick for each of a few values.
     Counts,
     /// Shares from 0 to the largest, by their nines.
     Nines,
@@ -61,8 +55,6 @@ pub(crate) struct Axis {
 const ROOM: f64 = 0.03;
 /// The ratio of the largest value to the smallest from which an axis is logarithmic.
 const WIDE: f64 = 12.0;
-/// The ratio of the largest count to the smallest from which their axis is logarithmic.
-const WIDE_COUNTS: f64 = 8.0;
 /// The maximum number of counts that all get a tick.
 const MAX_COUNTS: usize = 9;
 const TICKS: f64 = 5.0;
@@ -80,16 +72,12 @@ const NINES: [(f64, &str); 9] = [
 
 impl Axis {
     pub(crate) fn new(title: &str, kind: &Kind, values: &[f64]) -> Self {
-        let (min, max) = bounds(values.iter().copied());
         let positive = bounds(values.iter().copied().filter(|value| *value > 0.0));
+        let max = values.iter().copied().fold(0.0, f64::max);
         let (scale, range, ticks) = match kind {
-            Kind::Fitting if max > WIDE * positive.0 => log(positive),
-            Kind::FromZero | Kind::Fitting => from_zero(max),
-            Kind::Between => between(min, max),
-            Kind::Counts if max > WIDE_COUNTS * min => counts(values, log(positive)),
-            Kind::Counts => counts(values, between(min, max)),
-            Kind::Log => log(positive),
-            Kind::Ratios => log((positive.0.min(1.0), positive.1.max(2.0))),
+            Kind::FromZero => from_zero(max),
+            Kind::Fitting => fitting(positive),
+            Kind::Counts => counts(values, fitting(positive)),
             Kind::Nines => {
                 let last = Scale::Nines.place(max).max(1.0);
                 let ticks = NINES.map(|(value, name)| (Scale::Nines.place(value), name.to_owned()));
@@ -132,17 +120,13 @@ type Marked = (Scale, [f64; 2], Vec<(f64, String)>);
 
 fn from_zero(max: f64) -> Marked {
     let max = if max > 0.0 { max } else { 1.0 };
-    linear(0.0, max * (1.0 + ROOM), max)
+    let to = max * (1.0 + ROOM);
+    let ticks = steps(0.0, to, step(max / TICKS)).map(|value| (value, short(value)));
+    (Scale::Linear, [0.0, to], ticks.collect())
 }
 
-fn between(min: f64, max: f64) -> Marked {
-    let width = if max > min { max - min } else { min.abs().max(1.0) };
-    linear(min - ROOM * width, max + ROOM * width, width)
-}
-
-fn linear(from: f64, to: f64, width: f64) -> Marked {
-    let ticks = steps(from, to, step(width / TICKS)).map(|value| (value, short(value)));
-    (Scale::Linear, [from, to], ticks.collect())
+fn fitting((min, max): (f64, f64)) -> Marked {
+    if max > WIDE * min { log((min, max)) } else { from_zero(max) }
 }
 
 fn log((min, max): (f64, f64)) -> Marked {
@@ -203,13 +187,8 @@ fn log_ticks([from, to]: [f64; 2]) -> Vec<f64> {
         let all = all.flat_map(|power| times.iter().map(move |times| times * 10_f64.powf(power)));
         all.filter(|value| (from..=to).contains(&value.log10())).collect()
     };
-    let sets: [&[f64]; 3] = [&[1.0], &[1.0, 2.0, 5.0], &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0]];
-    let ticks = sets.into_iter().map(powers).find(|ticks| ticks.len() >= 3);
-    ticks.unwrap_or_else(|| {
-        // In a range this small a logarithmic axis is nearly linear.
-        let (from, to) = (10_f64.powf(from), 10_f64.powf(to));
-        steps(from, to, step((to - from) / TICKS)).collect()
-    })
+    let ticks = powers(&[1.0]);
+    if ticks.len() >= 3 { ticks } else { powers(&[1.0, 2.0, 5.0]) }
 }
 
 /// Formats a number, with a unit prefix if it is long.
@@ -239,25 +218,22 @@ mod tests {
         let axis = of(&Kind::FromZero, &[183.0, 97.0]);
         assert_eq!(labels(&axis), ["0", "50", "100", "150"]);
         assert!(axis.holds(0.0) && axis.holds(183.0) && !axis.holds(-1.0));
-        let axis = of(&Kind::Between, &[0.1, 0.92]);
-        assert_eq!(labels(&axis), ["0.2", "0.4", "0.6", "0.8"]);
-        let axis = of(&Kind::Log, &[95.0, 41_000.0]);
+        let axis = of(&Kind::Fitting, &[0.1, 0.92]);
+        assert_eq!(labels(&axis), ["0", "0.2", "0.4", "0.6", "0.8"]);
+        let axis = of(&Kind::Fitting, &[95.0, 41_000.0]);
         assert_eq!(labels(&axis), ["100", "1000", "10k"]);
-        let axis = of(&Kind::Log, &[95.0, 410.0]);
-        assert_eq!(labels(&axis), ["100", "150", "200", "300", "400"]);
+        let axis = of(&Kind::Fitting, &[95.0, 1_410.0]);
+        assert_eq!(labels(&axis), ["100", "200", "500", "1000"]);
     }
 
     #[test]
     fn single_value_has_axis() {
         for axis in [
             of(&Kind::FromZero, &[0.0]),
-            of(&Kind::Between, &[3.0]),
-            of(&Kind::Log, &[7.0]),
             of(&Kind::Counts, &[2.0]),
             of(&Kind::Fitting, &[]),
             of(&Kind::Nines, &[0.0]),
             of(&Kind::Names(vec!["one".to_owned()]), &[0.0]),
-            of(&Kind::Ratios, &[1.0]),
         ] {
             assert!(axis.range[0] < axis.range[1] && !axis.ticks.is_empty(), "{axis:?}");
         }

@@ -5,44 +5,61 @@ mod paper;
 use serde_json::Value;
 
 use crate::axis::Kind;
-use crate::chart::{Chapter, Chart, Sample, Take};
+use crate::chart::{Chapter, Chart, Take};
 use crate::distinct;
 use crate::number::ranks_name;
+use crate::plot::Series;
 use crate::run::{Fields, Run};
 
-const LOAD_FACTOR: (&str, Kind) = ("load factor", Kind::Between);
+const LOAD_FACTOR: (&str, Kind) = ("load factor", Kind::FromZero);
 const MILLIONS: (&str, Kind) = ("million per second", Kind::Fitting);
+const NAMES: (&str, Kind) = ("measured", Kind::Names(Vec::new()));
 
 /// Returns all chapters, including those without plots.
 pub(crate) fn all(runs: &[Run]) -> Vec<Chapter> {
-    vec![
-        peers(runs),
-        latency(runs),
-        distribution(runs),
-        throughput(runs),
-        map(runs),
-        programs(runs),
-        paper::chapter(runs),
-        compare(runs),
-    ]
+    vec![comparison(runs), latency(runs), distribution(runs), throughput(runs), programs(runs)]
 }
 
-/// Plots the time of other programs relative to `probeline` (programs/bench-peers).
-fn peers(runs: &[Run]) -> Chapter {
-    const TITLE: &str = "How many times as long as probeline other programs take";
+/// Plots the time of other programs relative to `probeline` (programs/bench-peers), and that of
+/// each transport relative to the fastest one.
+fn comparison(runs: &[Run]) -> Chapter {
     let texts = [
         "peers",
-        TITLE,
+        "How many times as long as probeline other programs take",
         "The same work by turns on two cores of one machine, medians of the rounds: at 1 a program is as fast as probeline.",
     ];
     let x = ("times as long as probeline", Kind::FromZero);
-    let chart = Chart::new(texts, x, ("", Kind::Names(Vec::new())), &["bench-peers"], |_, row| {
+    let peers = Chart::new(texts, x, NAMES, &["bench-peers"], |_, row| {
         let (work, system) = (row.text("measured")?, row.text("system")?);
         let times = row.number("times_probeline").filter(|_| !system.starts_with("probeline"))?;
-        let name = Some(format!("{work}: {system}"));
-        Some(Sample { name, ..Sample::new("other programs", [times, 0.0]) })
+        Some(Series::named(format!("{work}: {system}"), "other programs", times))
     });
-    Chapter::new(["peers", "Beside other programs", ""], runs, [chart])
+    let transports = |unit: &'static str, texts| {
+        let x = ("times the fastest", Kind::Fitting);
+        Chart::new(texts, x, NAMES, &["compare"], move |run, row| {
+            row.text("unit").filter(|of| *of == unit)?;
+            let times = row.number("times_fastest").filter(|times| *times > 0.0)?;
+            let column = row.text("column")?;
+            let (transport, chunk_buckets) = (column.to_owned(), run.parameters.chunk_buckets());
+            let series = Series::named(row.text("measured")?, column, times);
+            Some(Series { transport, chunk_buckets, ..series })
+        })
+    };
+    let operations = [
+        "compare-latency",
+        "Time of an operation, relative to the fastest transport",
+        "The median of the rounds' p50, one operation at a time, divided by that of the row's \
+         fastest transport. Simulated transports have virtual time and are left out.",
+    ];
+    let rates = [
+        "compare-rate",
+        "Time of a find-or-put of all ranks at once, relative to the fastest transport",
+        "From the rate, the median of the rounds, divided by that of the row's fastest transport. \
+         Simulated transports have virtual time and are left out.",
+    ];
+    let charts = [peers, transports("ns", operations), transports("ops/s", rates)];
+    let lead = "The same work by other programs, and over every transport by turns over rounds.";
+    Chapter::new(["comparison", "Side by side", lead], runs, charts)
 }
 
 /// Plots latency and roundtrips by load factor and C (paper Fig. 2).
@@ -52,19 +69,21 @@ fn latency(runs: &[Run]) -> Chapter {
          Means of whole batches; simulated runs have virtual time.";
     let mean = |id: &str, title: &str, operation| {
         let y = ("mean, ns", Kind::Fitting);
-        Chart::new([id, title, CAPTION], LOAD_FACTOR, y, &MEAN, move |run, row| {
+        let commands = &["bench-latency", "simulate"];
+        Chart::new([id, title, CAPTION], LOAD_FACTOR, y, commands, move |run, row| {
             by_chunk(run, row, mean_ns(run, row, operation)?)
         })
     };
-    let reads = |[id, title, caption]: [&str; 3], field| {
+    let reads = |texts, field| {
         let y = ("READs per insert", Kind::FromZero);
-        Chart::new([id, title, caption], LOAD_FACTOR, y, &COUNTED, move |run, row| {
+        let commands = &["roundtrips", "bench-latency", "simulate"];
+        Chart::new(texts, LOAD_FACTOR, y, commands, move |run, row| {
             by_chunk(run, row, roundtrips(row, field)?)
         })
     };
     let effective = [
         "roundtrips-effective",
-        "Roundtrips that an insert waits for",
+        "Roundtrips of an insert, here and in the paper",
         "Chunk READs that an insert waits for before it finds its bucket (the paper's \
          roundtrips), mean of the inserts from 0.02 below the load factor up to it. The claim is \
          one more.",
@@ -75,36 +94,36 @@ fn latency(runs: &[Run]) -> Chapter {
         "Chunk READs posted, including those read ahead and not waited for, mean of the same \
          inserts.",
     ];
+    let lead = format!(
+        "The latency of one find-or-put, and the number of its chunk READs, by load factor. C is \
+         the number of buckets that one READ transfers. Hollow markers are the paper's: {}. Its \
+         latencies are means of three runs on 1 GB of each process; those on one machine stand \
+         beside runs over shared memory or simulated on one machine, those on two beside all others.",
+        paper::SOURCE
+    );
     Chapter::new(
-        [
-            "latency",
-            "Latency and roundtrips by load factor",
-            "The latency of one find-or-put, and the number of its chunk READs, by load factor. C \
-             is the number of buckets that one READ transfers.",
-        ],
+        ["latency", "Latency and roundtrips by load factor", &lead],
         runs,
         [
-            mean("latency-inserted", "Mean latency of an insert", "inserted")
-                .or("Latency by load factor: no run of bench-latency was given. `probeline \
-                 bench-latency --json FILE` writes one."),
+            mean(
+                "latency-inserted",
+                "Mean latency of an insert, here and in the paper",
+                "inserted",
+            )
+            .beside(paper::latencies(runs)),
             mean("latency-found", "Mean latency of a find-or-put that finds its key", "found"),
-            reads(effective, "effective_roundtrips").or(
-                "Roundtrips by load factor: no given run posts chunk READs, as runs with `--direct \
-                 off` or `--paper` do. `probeline roundtrips --json FILE` writes one.",
-            ),
+            reads(effective, "effective_roundtrips").beside(paper::roundtrips),
             reads(outgoing, "outgoing_roundtrips"),
         ],
     )
 }
 
-const MEAN: [&str; 2] = ["bench-latency", "simulate"];
-const COUNTED: [&str; 3] = ["roundtrips", "bench-latency", "simulate"];
-
 /// Returns a sample by load factor, with the cluster that was simulated in the name of its line.
-fn by_chunk(run: &Run, row: &Fields, value: f64) -> Option<Sample> {
-    let sample = Sample::from_chunk(run, row, vec![[row.number("load_factor")?, value]])?;
-    let of_line = cluster(row).map(|[machines, ranks]| format!(", {machines} x {ranks}"));
-    Some(Sample { of_line: of_line.unwrap_or_default(), ..sample })
+fn by_chunk(run: &Run, row: &Fields, value: f64) -> Option<Series> {
+    let sample =
+        Series::of_chunk(run.chunk_buckets(row)?, vec![[row.number("load_factor")?, value]]);
+    let line = cluster(row).map(|[machines, ranks]| format!(", {machines} x {ranks}"));
+    Some(Series { line: line.unwrap_or_default(), ..sample })
 }
 
 /// Returns the machines and the ranks on each; `None` for a row that was not simulated.
@@ -139,7 +158,7 @@ fn distribution(runs: &[Run]) -> Chapter {
          are shown as 1 ns.";
     let chart = |id: &str, title: &str, take: Take| {
         let x = ("share of operations that were faster", Kind::Nines);
-        let y = ("ns", Kind::Log);
+        let y = ("ns", Kind::Fitting);
         Chart::new([id, title, CAPTION], x, y, &["bench-latency"], take)
     };
     let title = "One-sided operations without a table, on random words of the peer";
@@ -148,7 +167,7 @@ fn distribution(runs: &[Run]) -> Chapter {
         title,
         Box::new(|_, row| {
             let hue = row.text("operation").filter(|name| ALONE.contains(name))?.to_owned();
-            Some(Sample { hue, points: curve(row)?, ..Sample::default() })
+            Some(Series { hue, points: curve(row)?, ..Series::default() })
         }),
     );
     let loads = shown_loads(runs);
@@ -163,15 +182,12 @@ fn distribution(runs: &[Run]) -> Chapter {
                 Box::new(move |run, row| {
                     let is =
                         row.text("operation")? == operation && row.number("load_factor")? == load;
-                    is.then(|| Sample::from_chunk(run, row, curve(row)?)).flatten()
+                    is.then(|| Some(Series::of_chunk(run.chunk_buckets(row)?, curve(row)?)))
+                        .flatten()
                 }),
             )
         })
     });
-    let alone = alone.or(
-        "Latency distributions: no given run has histograms. `probeline bench-latency --json FILE` \
-         writes one that has.",
-    );
     Chapter::new(
         [
             "distribution",
@@ -233,14 +249,14 @@ fn rates(
     rate: &'static str,
     what: fn(&Fields) -> Option<String>,
 ) -> Chart {
-    Chart::new(texts, ("ranks", Kind::Counts), MILLIONS, commands, move |run, row| {
+    let chart = Chart::new(texts, ("ranks", Kind::Counts), MILLIONS, commands, move |run, row| {
         let point = [row.number("ranks")?, row.number(rate)? / 1e6];
-        let chunk_buckets = run.chunk_buckets(row);
-        Some(Sample { chunk_buckets, ..Sample::new(what(row)?, point) })
-    })
+        Some(Series { chunk_buckets: run.chunk_buckets(row), ..Series::of(what(row)?, point) })
+    });
+    chart.joining(&AXES)
 }
 
-/// Rates and speedups by ranks.
+/// Plots rates by ranks and by machines.
 fn throughput(runs: &[Run]) -> Chapter {
     let texts = [
         "throughput",
@@ -249,10 +265,7 @@ fn throughput(runs: &[Run]) -> Chapter {
          the median of a run's repetitions, and of several runs of the same ranks.",
     ];
     let find_or_puts =
-        rates(texts, &["bench-throughput"], "median_ops_per_s", |row| named(row, "workload")).or(
-            "Throughput and speedup by ranks: no run of bench-throughput was given. `probeline \
-         bench-throughput --ranks N --json FILE` writes one; runs with several N show the speedup.",
-        );
+        rates(texts, &["bench-throughput"], "median_ops_per_s", |row| named(row, "workload"));
     let texts = [
         "exploration",
         "States explored per second",
@@ -260,18 +273,11 @@ fn throughput(runs: &[Run]) -> Chapter {
          without the time to read the net.",
     ];
     let states = rates(texts, &["explore"], "states_per_s", |row| named(row, "model"));
+    let lead = "Operations per second of all ranks together, and of simulated clusters beside the paper's.";
     Chapter::new(
-        [
-            "throughput",
-            "Throughput and speedup by ranks",
-            "Operations per second of all ranks together, and as a multiple of the throughput of \
-             the fewest ranks.",
-        ],
+        ["throughput", "Throughput by ranks and machines", lead],
         runs,
-        [
-            find_or_puts.with_speedup("Speedup of find-or-puts", &AXES),
-            states.with_speedup("Speedup of states explored", &AXES),
-        ],
+        [find_or_puts, states].into_iter().chain(paper::throughputs()),
     )
 }
 
@@ -279,7 +285,7 @@ fn named(row: &Fields, field: &str) -> Option<String> {
     row.text(field).map(str::to_owned)
 }
 
-/// Queues, the integer sort and programs on shared pages, by ranks.
+/// Plots the map by mode and workload; queues, the integer sort and programs on shared pages by ranks.
 fn programs(runs: &[Run]) -> Chapter {
     let queue = |id: &str, title: &str, rate| {
         let caption = "Million 64-bit values per second by all ranks: all on one ring, or each rank on the ring of the \
@@ -287,7 +293,6 @@ fn programs(runs: &[Run]) -> Chapter {
         rates([id, title, caption], &["bench-queue"], rate, |row| {
             Some(format!("{}, {} per call", row.text("rings")?, row.count("batch")?))
         })
-        .joining(&AXES)
     };
     let texts = [
         "isx",
@@ -304,114 +309,37 @@ fn programs(runs: &[Run]) -> Chapter {
     let y = ("speedup", Kind::Fitting);
     let pages = Chart::new(texts, ("ranks", Kind::Counts), y, &["dsm"], |_, row| {
         let what = format!("{}, {}", row.text("program")?, row.text("protocol")?);
-        Some(Sample::new(what, [row.number("ranks")?, row.number("speedup")?]))
+        Some(Series::of(what, [row.number("ranks")?, row.number("speedup")?]))
     });
     let charts = [
+        map(),
         queue("queue-pushes", "Pushes to queues per second", "pushes_per_s"),
         queue("queue-pops", "Pops from queues per second", "pops_per_s"),
-        sort.with_speedup("Speedup of the sort", &AXES),
+        sort,
         pages.joining(&AXES),
     ];
-    Chapter::new(["programs", "Queues and programs by ranks", ""], runs, charts)
+    Chapter::new(["programs", "The map, queues and programs", ""], runs, charts)
 }
 
-/// Gets and puts of the map by mode and workload.
-fn map(runs: &[Run]) -> Chapter {
-    fn what(row: &Fields) -> Option<String> {
-        let (workload, keys) = (row.text("workload")?, row.text("keys").unwrap_or_default());
-        Some(format!("{workload} {keys}").trim_end().to_owned())
-    }
-    fn mode(row: &Fields) -> Option<String> {
-        // The CPU runs the requests itself.
-        let direct = if row.text("path") == Some("direct") { ", direct" } else { "" };
-        Some(format!("{}{direct}", row.text("mode")?))
-    }
-    fn rate(row: &Fields) -> Option<f64> {
-        Some(row.number("median_ops_per_s").filter(|rate| *rate > 0.0)? / 1e6)
-    }
+/// Returns a chart of gets and puts of the map, for each way to keep writers apart.
+fn map() -> Chart {
     let texts = [
         "map-workload",
         "Gets and puts per second by workload",
         "Million operations per second by all ranks at once, keys of 80 and values of 104 bytes; \
          the median of a run's repetitions.",
     ];
-    let names = ("workload", Kind::Names(Vec::new()));
-    let by_workload =
-        Chart::new(texts, ("million per second", Kind::Log), names, &["bench-map"], |_, row| {
-            let load = row.number("load_factor").map(|load| format!(", load {load:.2}"));
-            let ranks = row.count("ranks").map(|ranks| format!(", {}", ranks_name(ranks)));
-            let [load, ranks] = [load, ranks].map(Option::unwrap_or_default);
-            let name = Some(format!("{}{load}{ranks}", what(row)?));
-            Some(Sample { name, ..Sample::new(mode(row)?, [rate(row)?, 0.0]) })
-        });
-    let by_workload = by_workload.or(
-        "The map by mode: no run of bench-map was given. `probeline bench-map --json FILE` writes \
-         one.",
-    );
-    Chapter::new(
-        [
-            "map",
-            "The map by mode",
-            "Gets and puts per second of all ranks together, for each way to keep writers apart.",
-        ],
-        runs,
-        [by_workload],
-    )
-}
-
-/// Plots every transport of a comparison relative to the fastest one.
-fn compare(runs: &[Run]) -> Chapter {
-    let chart = |number: usize, [unit, id, title, what]: [&'static str; 4]| {
-        let texts = [
-            format!("compare-{number}-{id}"),
-            format!("{title}, relative to the fastest transport"),
-            format!(
-                "Run {number}: time divided by that of the row's fastest transport ({what}); 1 is \
-                 the fastest. Simulated transports have virtual time and are left out."
-            ),
-        ];
-        let (x, y) = (("times the fastest", Kind::Ratios), Kind::Names(Vec::new()));
-        let texts = texts.each_ref().map(String::as_str);
-        Chart::new(texts, x, ("operation", y), &["compare"], move |run, row| {
-            row.text("unit").filter(|of| *of == unit && run.number == number)?;
-            let times = row.number("times_fastest").filter(|times| *times > 0.0)?;
-            let name = Some(row.text("measured")?.to_owned());
-            let chunk_buckets = run.parameters.chunk_buckets();
-            let sample = Sample::new(row.text("column")?, [times, 0.0]);
-            Some(Sample { name, chunk_buckets, ..sample })
-        })
-    };
-    let of_run = |run: &Run| {
-        let latency = "one operation at a time, median of the rounds' p50";
-        let rate = "from the rate, median of the rounds";
-        [
-            chart(run.number, ["ns", "latency", "Time of an operation", latency]),
-            chart(
-                run.number,
-                ["ops/s", "rate", "Time of a find-or-put of all ranks at once", rate],
-            ),
-        ]
-    };
-    let used: Vec<&Run> = runs.iter().filter(|run| run.command == "compare").collect();
-    let mut chapter = Chapter::new(
-        [
-            "compare",
-            "Transports side by side",
-            "bench-latency and bench-throughput over every transport, by turns over rounds.",
-        ],
-        runs,
-        used.iter().flat_map(|run| of_run(run)),
-    );
-    for series in chapter.plots.iter_mut().flat_map(|plot| &mut plot.series) {
-        series.transport.clone_from(&series.hue);
-        series.line.clear();
-    }
-    if used.is_empty() {
-        let text = "Transports side by side: no run of compare was given. `probeline compare --json \
-                    FILE` writes one.";
-        chapter.missing.push(text.to_owned());
-    }
-    chapter
+    Chart::new(texts, MILLIONS, NAMES, &["bench-map"], |_, row| {
+        let rate = row.number("median_ops_per_s").filter(|rate| *rate > 0.0)? / 1e6;
+        let keys = row.text("keys").map(|keys| format!(" {keys}"));
+        let load = row.number("load_factor").map(|load| format!(", load {load:.2}"));
+        let ranks = row.count("ranks").map(|ranks| format!(", {}", ranks_name(ranks)));
+        let [keys, load, ranks] = [keys, load, ranks].map(Option::unwrap_or_default);
+        let name = format!("{}{keys}{load}{ranks}", row.text("workload")?);
+        // The CPU runs the requests itself.
+        let direct = if row.text("path") == Some("direct") { ", direct" } else { "" };
+        Some(Series::named(name, format!("{}{direct}", row.text("mode")?), rate))
+    })
 }
 
 #[cfg(test)]
@@ -475,10 +403,6 @@ mod tests {
         assert_eq!(batched.points, [[1.0, 10.0], [4.0, 34.0]]);
         assert_eq!((&*verbs.line, &*verbs.transport), ("verbs", "verbs"));
         assert_eq!(verbs.chunk_buckets, Some(8));
-        let speedup = plot(&plots, "throughput-speedup");
-        assert_eq!(speedup.series.len(), 1);
-        assert_eq!(speedup.series[0].points, [[1.0, 1.0], [4.0, 3.4]]);
-        assert_eq!(speedup.proportional, Some([[1.0, 1.0], [4.0, 4.0]]));
     }
 
     fn inserts(loads: &[f64]) -> Run {
@@ -540,15 +464,19 @@ mod tests {
             })
         };
         let rows = Value::from(paper::latencies().iter().map(row).collect::<Vec<_>>());
-        let (local, remote) = ("paper-latency-local", "paper-latency");
-        for (transport, id, other) in [("shm", local, remote), ("sim", remote, local)] {
+        let lines = |plot: &Plot| -> Vec<String> {
+            let lines = distinct(plot.series.iter().map(|series| series.line.clone()));
+            lines.into_iter().filter(|line| line.starts_with("paper")).collect()
+        };
+        let (local, remote) = ("paper, 1 machine", "paper, 2 machines");
+        for (transport, machines) in [("shm", local), ("sim", remote)] {
             let parameters = json!({ "transport": transport });
             let plots = plots(&[run("bench-latency", 1, parameters, rows.clone())]);
-            assert!(plots.iter().all(|plot| plot.id != other));
-            for id in [id, "paper-roundtrips"] {
-                let series = &plot(&plots, id).series;
-                assert_eq!(series.len(), 2 * 5, "{id}");
-                assert!(series.iter().all(|series| series.points.len() == 46), "{id}");
+            for (id, line) in [("latency-inserted", machines), ("roundtrips-effective", remote)] {
+                let plot = plot(&plots, id);
+                assert_eq!(lines(plot), [line], "{id}");
+                assert_eq!(plot.series.len(), 2 * 5, "{id}");
+                assert!(plot.series.iter().all(|series| series.points.len() == 46), "{id}");
             }
         }
         let row = |machines: u64| {
@@ -559,9 +487,7 @@ mod tests {
         };
         let simulated = json!([row(1), row(2)]);
         let plots = plots(&[run("simulate", 1, json!({ "profile": "das5-fdr" }), simulated)]);
-        for id in [local, remote] {
-            assert_eq!(plot(&plots, id).series.len(), 2, "{id}");
-        }
+        assert_eq!(lines(plot(&plots, "latency-inserted")), [local, remote]);
     }
 
     #[test]

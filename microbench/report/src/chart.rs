@@ -7,62 +7,52 @@ use crate::plot::{Plot, Series};
 use crate::run::{Fields, Run};
 
 pub(crate) struct Chapter {
-    pub(crate) id: &'static str,
-    pub(crate) title: &'static str,
-    pub(crate) lead: String,
+    /// The `id`, the title and the first paragraph.
+    pub(crate) texts: [String; 3],
     pub(crate) plots: Vec<Plot>,
-    /// Plots that no run has data for, and the command that makes such a run.
-    pub(crate) missing: Vec<String>,
+    /// The titles of charts that no run has data for, and the command that writes such a run.
+    pub(crate) missing: Vec<(&'static str, String)>,
     /// The commands whose rows have plots.
     pub(crate) commands: Vec<&'static str>,
 }
 
 impl Chapter {
     pub(crate) fn new(
-        [id, title, lead]: [&'static str; 3],
+        texts: [&str; 3],
         runs: &[Run],
         charts: impl IntoIterator<Item = Chart>,
     ) -> Self {
         let (mut plots, mut missing, mut commands) = (Vec::new(), Vec::new(), Vec::new());
         for chart in charts {
             commands.extend(chart.commands);
-            chart.draw(runs, &mut plots, &mut missing);
+            let lacks = (chart.commands[0], chart.texts[1].clone());
+            match chart.plot(runs) {
+                Some(plot) => plots.push(plot),
+                None => missing.push(lacks),
+            }
         }
-        Self { id, title, lead: lead.to_owned(), plots, missing, commands }
+        Self { texts: texts.map(str::to_owned), plots, missing, commands }
     }
 }
 
-/// The contribution of a row to a chart.
-#[derive(Default)]
-pub(crate) struct Sample {
-    /// Name of the measured quantity, which colour and marker represent.
-    pub(crate) hue: String,
-    /// The text after the name of the run, which the dash pattern represents.
-    pub(crate) of_line: String,
-    pub(crate) chunk_buckets: Option<u32>,
-    pub(crate) points: Vec<[f64; 2]>,
-    /// The name along the y axis of the only point; names are in the order of their first use.
-    pub(crate) name: Option<String>,
+/// Returns the commands whose runs would add charts, and the titles of these charts.
+pub(crate) fn missing(chapters: &[Chapter]) -> Vec<(String, String)> {
+    let all = || chapters.iter().flat_map(|chapter| &chapter.missing);
+    let titles = |command: &str| {
+        let same = all().filter(|(other, _)| *other == command);
+        let titles: Vec<&str> = same.map(|(_, title)| title.as_str()).collect();
+        let run = match command {
+            "bench-peers" => "just bench-peers ROUNDS FILE".to_owned(),
+            _ => format!("probeline {command} --json FILE"),
+        };
+        (run, titles.join("; "))
+    };
+    distinct(all().map(|(command, _)| *command)).into_iter().map(titles).collect()
 }
 
-impl Sample {
-    pub(crate) fn new(hue: impl Into<String>, point: [f64; 2]) -> Self {
-        Self { hue: hue.into(), points: vec![point], ..Self::default() }
-    }
-
-    /// Returns a value of the C of the row.
-    pub(crate) fn from_chunk(run: &Run, row: &Fields, points: Vec<[f64; 2]>) -> Option<Self> {
-        let chunk_buckets = run.chunk_buckets(row)?;
-        let hue = chunk_name(chunk_buckets);
-        Some(Self { hue, chunk_buckets: Some(chunk_buckets), points, ..Self::default() })
-    }
-}
-
-pub(crate) fn chunk_name(chunk_buckets: u32) -> String {
-    format!("C = {chunk_buckets}")
-}
-
-pub(crate) type Take = Box<dyn Fn(&Run, &Fields) -> Option<Sample>>;
+/// Returns what a row adds to a chart: a part of a series. Its line is the text after the name of the
+/// run, and its transport that of the run unless it names one.
+pub(crate) type Take = Box<dyn Fn(&Run, &Fields) -> Option<Series>>;
 type Others = Box<dyn Fn(&[Series]) -> Vec<Series>>;
 
 /// A chart of the rows of some commands.
@@ -76,9 +66,6 @@ pub(crate) struct Chart {
     /// Parameters in which the runs of one series differ. Without any, each run has its own series.
     axes: &'static [&'static str],
     others: Option<Others>,
-    /// The title of a second chart: each value divided by the first of its series.
-    speedup: Option<&'static str>,
-    missing: &'static str,
 }
 
 impl Chart {
@@ -87,10 +74,10 @@ impl Chart {
         x: (&'static str, Kind),
         y: (&'static str, Kind),
         commands: &'static [&'static str],
-        take: impl Fn(&Run, &Fields) -> Option<Sample> + 'static,
+        take: impl Fn(&Run, &Fields) -> Option<Series> + 'static,
     ) -> Self {
         let (texts, take) = (texts.map(str::to_owned), Box::new(take));
-        Self { texts, x, y, commands, take, axes: &[], others: None, speedup: None, missing: "" }
+        Self { texts, x, y, commands, take, axes: &[], others: None }
     }
 
     /// Adds the paper's figures for the series of the runs.
@@ -103,80 +90,50 @@ impl Chart {
         Self { axes, ..self }
     }
 
-    /// Joins runs that differ only in `axes`, and adds a chart of the speedup.
-    pub(crate) fn with_speedup(self, title: &'static str, axes: &'static [&'static str]) -> Self {
-        Self { speedup: Some(title), ..self.joining(axes) }
-    }
-
-    /// Sets what the page says if no run has data for the chart.
-    pub(crate) fn or(self, missing: &'static str) -> Self {
-        Self { missing, ..self }
-    }
-
-    fn draw(self, runs: &[Run], plots: &mut Vec<Plot>, missing: &mut Vec<String>) {
+    /// Returns the plot, unless no run has data for it.
+    fn plot(mut self, runs: &[Run]) -> Option<Plot> {
         let (mut series, places) = self.series(runs);
-        if series.is_empty() {
-            missing.extend((!self.missing.is_empty()).then(|| self.missing.to_owned()));
-            return;
-        }
-        let (x, mut y) = (self.x, self.y);
-        if let Kind::Names(names) = &mut y.1 {
+        if let Kind::Names(names) = &mut self.y.1 {
             *names = places;
         }
-        let speedups: Vec<Series> = match self.speedup {
-            Some(_) => series.iter().filter_map(speedup).collect(),
-            None => Vec::new(),
-        };
         if let Some(others) = self.others {
-            let others = others(&series);
-            series.extend(others);
-            series.sort_by_key(|series| series.chunk_buckets);
+            series.extend(others(&series));
         }
-        let id = format!("{}-speedup", self.texts[0]);
-        plots.extend(Plot::new(self.texts, (x.0, &x.1), (y.0, &y.1), false, series));
-        let Some(title) = self.speedup else { return };
-        let caption = "Throughput divided by that of the fewest ranks of the same series. On the \
-                       dotted line each further rank adds the same throughput.";
-        let texts = [id, title.to_owned(), caption.to_owned()];
-        let plot = Plot::new(texts, (x.0, &x.1), ("times", &Kind::Fitting), true, speedups);
-        if plot.is_none() {
-            missing.push(format!(
-                "{title}: all given runs of one kind have the same number of ranks. Runs that \
-                 differ only in `--ranks` add it."
-            ));
-        }
-        plots.extend(plot);
+        // A colour means the same C in every chart.
+        series.sort_by_key(|series| series.chunk_buckets);
+        Plot::new(self.texts, &self.x, &self.y, series)
     }
 
-    /// Returns the series of the rows that have a sample, sorted by C, so that a colour means the
-    /// same in every chart; and the names along the y axis.
+    /// Returns the series of the rows that have a sample, and the names along the y axis.
     fn series(&self, runs: &[Run]) -> (Vec<Series>, Vec<String>) {
         let of_command = |run: &&Run| self.commands.contains(&run.command.as_str());
         let rows = runs.iter().filter(of_command).flat_map(|run| {
             run.rows.iter().filter_map(move |row| Some((run, (self.take)(run, row)?)))
         });
-        let samples: Vec<(&Run, Sample)> = rows.collect();
+        let samples: Vec<(&Run, Series)> = rows.collect();
         let used = distinct(samples.iter().map(|(run, _)| *run));
         let origins = names(&used, self.axes);
         let (mut all, mut places): (Vec<Series>, Vec<String>) = (Vec::new(), Vec::new());
         for (run, mut sample) in samples {
-            if let (Some(name), Some(point)) = (sample.name, sample.points.first_mut()) {
+            let origin = used.iter().position(|other| other.number == run.number).unwrap_or(0);
+            let origin = &origins[origin];
+            if let (Some(mut name), Some(point)) = (sample.name.take(), sample.points.first_mut()) {
+                if used.len() > 1 {
+                    name += &format!(", {origin}");
+                }
                 let place = places.iter().position(|other| *other == name);
                 point[1] = place.unwrap_or(places.len()) as f64;
                 places.extend(place.is_none().then_some(name));
+            } else {
+                sample.line.insert_str(0, origin);
             }
-            let origin = used.iter().position(|other| other.number == run.number).unwrap_or(0);
-            let line = origins[origin].clone() + &sample.of_line;
-            let (hue, chunk_buckets) = (sample.hue, sample.chunk_buckets);
-            let same = all
-                .iter_mut()
-                .find(|of| (&of.hue, &of.line, of.chunk_buckets) == (&hue, &line, chunk_buckets));
-            match same {
+            if sample.transport.is_empty() {
+                sample.transport = run.origin();
+            }
+            let key = |of: &Series| (of.hue.clone(), of.line.clone(), of.chunk_buckets);
+            match all.iter_mut().find(|of| key(of) == key(&sample)) {
                 Some(same) => same.points.extend(sample.points),
-                None => {
-                    let (transport, points) = (run.origin(), sample.points);
-                    all.push(Series { hue, line, transport, chunk_buckets, points });
-                }
+                None => all.push(sample),
             }
         }
         for series in &mut all {
@@ -185,7 +142,6 @@ impl Chart {
                 series.points = medians(&series.points);
             }
         }
-        all.sort_by_key(|series| series.chunk_buckets);
         (all, places)
     }
 }
@@ -200,11 +156,4 @@ fn medians(points: &[[f64; 2]]) -> Vec<[f64; 2]> {
         [same[0][0], f64::midpoint(lower, upper)]
     };
     same_x.map(median).collect()
-}
-
-/// Returns the rates of several numbers of ranks, divided by that of the fewest.
-fn speedup(rates: &Series) -> Option<Series> {
-    let [[_, first], _, ..] = rates.points[..] else { return None };
-    let points = rates.points.iter().map(|[ranks, rate]| [*ranks, rate / first]).collect();
-    Some(Series { points, ..rates.clone() })
 }

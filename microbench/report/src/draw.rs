@@ -45,8 +45,7 @@ const MARKERS: [&str; 8] = [
     "-36,-36 36,-36 -36,36 36,36",
 ];
 
-/// Lengths of strokes and gaps, in tenths of pixels; empty for a solid line. Dots are last, because
-/// the guide of a plot is dotted.
+/// Lengths of strokes and gaps, in tenths of pixels; empty for a solid line.
 const DASHES: [&str; 5] = ["", "60 40", "100 30 20 30", "30 20", "15 30"];
 
 /// The names of the lines of a page, in the order of their dash patterns.
@@ -260,7 +259,7 @@ pub(crate) fn draw(plot: &Plot, names: &Lines) -> Markup {
 /// Draws a plot as a separate file, with its title, a legend and a white background.
 pub(crate) fn standalone(plot: &Plot, names: &Lines) -> String {
     let sheet = Sheet::of(plot);
-    let legend: Vec<String> = plot.series.iter().map(|of| of.name(&plot.series)).collect();
+    let legend: Vec<String> = plot.series.iter().map(|of| of.label(&plot.series)).collect();
     let styles = Style::of(&plot.series, names);
     let widest = legend.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let columns = WIDTH as usize / (KEY + widest * LEGEND_LETTER);
@@ -300,25 +299,21 @@ fn title_text(title: &str) -> usize {
     fits.min(TITLE_TEXT)
 }
 
-/// Draws grid, axes, guide and series, each as a group.
+/// Draws grid, axes and series, each as a group.
 fn layers(sheet: &Sheet<'_>, names: &Lines) -> Markup {
     let plot = sheet.plot;
     let styles = Style::of(&plot.series, names);
     let grid = |points: [(i32, i32); 2]| polyline(points, GRID.0, THIN);
-    let guide = plot.proportional.map(|points| points.map(|point| sheet.point(point)));
     html! {
         g class="grid" {
             @for (y, _) in sheet.y_ticks() { (grid([(sheet.left, y), (RIGHT, y)])) }
             @for (x, _) in sheet.x_ticks() { (grid([(x, sheet.bottom), (x, TOP)])) }
         }
         (axes(sheet))
-        @if let Some(points) = guide {
-            g class="guide" stroke-dasharray="20 25" { (polyline(points, FAINT.0, THIN)) }
-        }
         @for (at, (series, style)) in plot.series.iter().zip(&styles).enumerate() {
             g class=(format!("series k{at} s{}", style.colour)) data-transport=(series.transport)
                 data-c=(series.chunk_buckets.map(|c| c.to_string()).unwrap_or_default()) {
-                title { (series.name(&plot.series)) }
+                title { (series.label(&plot.series)) }
                 @if plot.form.has_lines() {
                     (line(style, path(sheet, &series.points)))
                 }
@@ -460,9 +455,7 @@ mod tests {
         let series = |hue: usize, line: &String| Series {
             hue: hue.to_string(),
             line: line.clone(),
-            transport: String::new(),
-            chunk_buckets: None,
-            points: Vec::new(),
+            ..Series::default()
         };
         let all: Vec<Series> =
             (0..24).flat_map(|hue| names.iter().map(move |line| series(hue, line))).collect();

@@ -5,22 +5,15 @@ use std::path::PathBuf;
 
 use crate::results::SCHEMA;
 
-/// The reason why no report was written.
+/// The file or folder that cannot be used, and why.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// No file was given.
-    #[error("no run was given: name files that a command wrote with --json")]
-    NoRuns,
-    /// A file or folder cannot be used.
-    #[error("{} {problem}", .file.display())]
-    File {
-        /// The file or folder.
-        file: PathBuf,
-        /// The defect.
-        #[source]
-        problem: Problem,
-    },
+#[error("{} {problem}", .file.display())]
+pub struct Error {
+    /// The file or folder.
+    pub file: PathBuf,
+    /// The defect.
+    #[source]
+    pub problem: Problem,
 }
 
 /// The defect of a file, and what to do.
@@ -71,6 +64,6 @@ pub enum Problem {
 impl Problem {
     /// Adds the file that has the problem.
     pub fn of(self, file: impl Into<PathBuf>) -> Error {
-        Error::File { file: file.into(), problem: self }
+        Error { file: file.into(), problem: self }
     }
 }

@@ -50,9 +50,6 @@ impl Report {
                 None => runs.push(Run { number: runs.len() + 1, ..run }),
             }
         }
-        if runs.is_empty() {
-            return Err(Error::NoRuns);
-        }
         let chapters = chapters::all(&runs);
         Ok(Self { runs, chapters })
     }
@@ -98,9 +95,10 @@ impl Report {
         Ok(svgs.len())
     }
 
-    /// Returns a sentence for each plot for which no run has data.
-    pub fn left_out(&self) -> impl Iterator<Item = &str> {
-        self.chapters.iter().flat_map(|chapter| &chapter.missing).map(String::as_str)
+    /// Returns the commands whose runs would add plots, and the titles of these plots.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<(String, String)> {
+        chart::missing(&self.chapters)
     }
 }
 

@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
-use crate::chart::Chapter;
+use crate::chart::{Chapter, missing};
 use crate::distinct;
 use crate::draw::{Lines, draw, keys, style_sheet};
 use crate::origin::{cell, parameter};
@@ -105,7 +105,7 @@ fn contents(chapters: &[&Chapter]) -> Markup {
     html! {
         nav aria-label="Contents" {
             @for chapter in chapters {
-                a href=(format!("#about-{}", chapter.id)) { (chapter.title) }
+                a href=(format!("#about-{}", chapter.texts[0])) { (chapter.texts[1]) }
             }
             a href="#runs" { "The runs" }
         }
@@ -113,10 +113,11 @@ fn contents(chapters: &[&Chapter]) -> Markup {
 }
 
 fn section(chapter: &Chapter, lines: &Lines) -> Markup {
+    let [id, title, lead] = &chapter.texts;
     html! {
-        section id=(format!("about-{}", chapter.id)) {
-            h2 { (chapter.title) }
-            p.lead { (chapter.lead) }
+        section id=(format!("about-{id}")) {
+            h2 { (title) }
+            p.lead { (lead) }
             div.figures {
                 @for plot in &chapter.plots { (figure(plot, lines)) }
             }
@@ -143,14 +144,16 @@ fn legend(plot: &Plot, lines: &Lines) -> Markup {
     html! {
         ul.legend {
             @for (at, (series, key)) in plot.series.iter().zip(keys(plot, lines)).enumerate() {
-                li class=(format!("k{at}")) { (key) (series.name(&plot.series)) }
+                li class=(format!("k{at}")) { (key) (series.label(&plot.series)) }
             }
         }
     }
 }
 
+/// Returns a table of a head and rows: a label, then cells.
 fn table(rows: &[(String, Vec<String>)]) -> Markup {
     let Some(((title, names), rows)) = rows.split_first() else { return html! {} };
+    let number = |cell: &str| cell.starts_with(|c: char| c.is_ascii_digit() || c == '-');
     html! {
         div.table {
             table {
@@ -167,7 +170,7 @@ fn table(rows: &[(String, Vec<String>)]) -> Markup {
                         tr {
                             th scope="row" { (label) }
                             @for (at, cell) in cells.iter().enumerate() {
-                                td class=(format!("k{at}")) { (cell) }
+                                td class=(format!("k{at}")) class=[(!number(cell)).then_some("text")] { (cell) }
                             }
                         }
                     }
@@ -177,23 +180,14 @@ fn table(rows: &[(String, Vec<String>)]) -> Markup {
     }
 }
 
-/// Marks up text between backquotes as code.
-fn with_code(text: &str) -> Markup {
-    html! {
-        @for (at, part) in text.split('`').enumerate() {
-            @if at % 2 == 1 { code { (part) } } @else { (part) }
-        }
-    }
-}
-
 fn left_out(chapters: &[Chapter]) -> Markup {
-    let missing: Vec<&String> = chapters.iter().flat_map(|chapter| &chapter.missing).collect();
+    let missing = missing(chapters);
     html! {
         @if !missing.is_empty() {
             section id="left-out" {
                 h2 { "Left out" }
-                p.lead { "Plots for which no given run has data." }
-                ul { @for text in missing { li { (with_code(text)) } } }
+                p.lead { "Plots for which no given run has data, and the commands that write such runs." }
+                ul { @for (command, titles) in missing { li { code { (command) } ": " (titles) } } }
             }
         }
     }
@@ -342,24 +336,15 @@ fn brief(value: &Value) -> String {
 fn rows(rows: &[Fields]) -> Markup {
     let names = rows.iter().flat_map(Fields::iter).map(|(name, _)| name);
     let columns = distinct(names.filter(|name| !NOT_SHOWN.contains(name)));
-    let number = |row: &Fields, name: &str| row.get(name).is_some_and(Value::is_number);
+    let line = |cell: &dyn Fn(&str) -> String| {
+        let mut cells = columns.iter().map(|name| cell(name));
+        (cells.next().unwrap_or_default(), cells.collect())
+    };
+    let shown = rows.iter().take(MAX_ROWS);
+    let shown = shown.map(|row| line(&|name| row.get(name).map(brief).unwrap_or_default()));
+    let lines: Vec<_> = core::iter::once(line(&label)).chain(shown).collect();
     html! {
-        div.table {
-            table {
-                thead { tr { @for name in &columns { th scope="col" { (label(name)) } } } }
-                tbody {
-                    @for row in rows.iter().take(MAX_ROWS) {
-                        tr {
-                            @for name in &columns {
-                                td class=[(!number(row, name)).then_some("text")] {
-                                    (row.get(name).map(brief).unwrap_or_default())
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
+        (table(&lines))
         @if rows.len() > MAX_ROWS {
             p.aside { "The first " (MAX_ROWS) " of " (rows.len()) ": the file has all." }
         }

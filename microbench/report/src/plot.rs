@@ -23,7 +23,7 @@ impl Form {
 }
 
 /// A sequence of points.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Series {
     /// The name that its colour and its marker represent.
     pub(crate) hue: String,
@@ -34,11 +34,27 @@ pub(crate) struct Series {
     pub(crate) chunk_buckets: Option<u32>,
     /// The points, in ascending order of x.
     pub(crate) points: Vec<[f64; 2]>,
+    /// The name along the y axis of the only point; names are in the order of their first use.
+    pub(crate) name: Option<String>,
 }
 
 impl Series {
+    pub(crate) fn of(hue: impl Into<String>, point: [f64; 2]) -> Self {
+        Self { hue: hue.into(), points: vec![point], ..Self::default() }
+    }
+
+    /// Creates a series of one value beside a name.
+    pub(crate) fn named(name: impl Into<String>, hue: impl Into<String>, x: f64) -> Self {
+        Self { name: Some(name.into()), ..Self::of(hue, [x, 0.0]) }
+    }
+
+    pub(crate) fn of_chunk(chunk_buckets: u32, points: Vec<[f64; 2]>) -> Self {
+        let hue = format!("C = {chunk_buckets}");
+        Self { hue, chunk_buckets: Some(chunk_buckets), points, ..Self::default() }
+    }
+
     /// Returns the name for the legend of a plot with the series `all`.
-    pub(crate) fn name(&self, all: &[Self]) -> String {
+    pub(crate) fn label(&self, all: &[Self]) -> String {
         let differs = |of: fn(&Self) -> &str| all.iter().any(|other| of(other) != of(self));
         let (hue, line) = (differs(|series| &series.hue), differs(|series| &series.line));
         match (hue, line) {
@@ -62,8 +78,6 @@ pub(crate) struct Plot {
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     pub(crate) series: Vec<Series>,
-    /// The ends of the line from 1 at the smallest x in proportion to x.
-    pub(crate) proportional: Option<[[f64; 2]; 2]>,
     /// The head and the rows of its table: a label, then a cell for each series.
     pub(crate) table: Vec<(String, Vec<String>)>,
 }
@@ -85,9 +99,8 @@ impl Plot {
     /// that have any. Returns `None` if there are none.
     pub(crate) fn new(
         [id, title, caption]: [String; 3],
-        (x_title, x_kind): (&str, &Kind),
-        (y_title, y_kind): (&str, &Kind),
-        is_proportional: bool,
+        (x_title, x_kind): &(&str, Kind),
+        (y_title, y_kind): &(&str, Kind),
         mut series: Vec<Series>,
     ) -> Option<Self> {
         let form = match (x_kind, y_kind) {
@@ -96,14 +109,8 @@ impl Plot {
             (Kind::Nines, _) => Form::Curves,
             _ => Form::Lines,
         };
-        let (xs, mut ys) = (values(&series, 0), values(&series, 1));
-        let first = xs.iter().copied().fold(f64::INFINITY, f64::min);
-        let last = xs.iter().copied().fold(0.0, f64::max);
-        let proportional =
-            (is_proportional && first < last).then_some([[first, 1.0], [last, last / first]]);
-        ys.extend(proportional.iter().flatten().map(|end| end[1]));
-        let x = Axis::new(x_title, x_kind, &xs);
-        let y = Axis::new(y_title, y_kind, &ys);
+        let x = Axis::new(x_title, x_kind, &values(&series, 0));
+        let y = Axis::new(y_title, y_kind, &values(&series, 1));
         for series in &mut series {
             series.points.retain(|point| x.holds(point[0]) && y.holds(point[1]));
         }
@@ -130,7 +137,7 @@ impl Plot {
                 series.points = thinned(&series.points, &x, &y);
             }
         }
-        let plot = Self { id, title, caption, form, x, y, series, proportional, table };
+        let plot = Self { id, title, caption, form, x, y, series, table };
         (!plot.series.is_empty()).then_some(plot)
     }
 }
@@ -142,7 +149,7 @@ fn table(
     series: &[Series],
     value: impl Fn(&[[f64; 2]], f64) -> Option<f64>,
 ) -> Vec<(String, Vec<String>)> {
-    let head = (title.to_owned(), series.iter().map(|of| of.name(series)).collect());
+    let head = (title.to_owned(), series.iter().map(|of| of.label(series)).collect());
     let rows = places.into_iter().map(|(place, name)| {
         let cell = |of: &Series| value(&of.points, place).map_or_else(String::new, significant);
         (name, series.iter().map(cell).collect())
@@ -206,7 +213,7 @@ mod tests {
         let points: Vec<[f64; 2]> =
             (0..10_000).map(|at| f64::from(at) / 10_000.0).map(|x| [x, 100.0 + x]).collect();
         let x = Axis::new("", &Kind::Nines, &[0.9999]);
-        let y = Axis::new("", &Kind::Log, &[1e2, 1e6]);
+        let y = Axis::new("", &Kind::Fitting, &[1e2, 1e6]);
         let kept = thinned(&points, &x, &y);
         assert!((50..=400).contains(&kept.len()), "{}", kept.len());
         assert_eq!((kept.first(), kept.last()), (points.first(), points.last()));

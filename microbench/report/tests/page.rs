@@ -125,7 +125,7 @@ fn shapes_stay_within_axes() {
         "[...document.querySelectorAll('figure')].flatMap((figure) => {
            const svg = figure.querySelector('svg');
            const [left, top, right, bottom] = svg.dataset.area.split(' ').map(Number);
-           const shapes = svg.querySelectorAll('.series polyline, .guide polyline');
+           const shapes = svg.querySelectorAll('.series polyline');
            const points = [...shapes].flatMap((shape) => [...shape.points]);
            return points.filter((p) =>
              p.x < left - 60 || p.x > right + 60 || p.y < top - 60 || p.y > bottom + 60)

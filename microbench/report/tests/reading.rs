@@ -68,7 +68,6 @@ fn names_missing_files() {
     let nowhere = scratch.path("nowhere.json");
     let said = read(core::slice::from_ref(&nowhere)).err().unwrap().to_string();
     assert!(said.contains(&nowhere.display().to_string()) && said.contains("cannot be read"));
-    assert!(matches!(read(&[]), Err(Error::NoRuns)));
 }
 
 /// Opening a FIFO without a writer, or reading a device to its end, would never return.
@@ -121,15 +120,15 @@ fn omits_and_names_empty_plots() {
     assert_eq!(names, ["throughput"]);
     let page = report.html(TITLE);
     for missing in [
-        "Latency by load factor: no run",
-        "Latency distributions: no given run",
-        "Speedup of find-or-puts: all given runs",
-        "Transports side by side: no run of compare",
+        "probeline bench-latency --json FILE</code>: Mean latency of an insert",
+        "find-or-put that finds its key; One-sided operations without a table",
+        "probeline compare --json FILE</code>: Time of an operation",
+        "just bench-peers ROUNDS FILE",
         "no findings of the doctor",
     ] {
         assert!(page.contains(missing), "{missing}");
     }
-    assert!(report.left_out().count() >= 5);
+    assert!(report.left_out().len() >= 5);
 }
 
 #[test]
@@ -138,7 +137,7 @@ fn joins_runs_of_other_ranks() {
     let report = read(&scratch.runs(&[1, 4].map(by_ranks).concat())).unwrap();
     let plots = report.svgs();
     let names: Vec<&str> = plots.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["queue-pushes", "queue-pops", "isx", "isx-speedup", "dsm"]);
+    assert_eq!(names, ["queue-pushes", "queue-pops", "isx", "dsm"]);
     for (name, svg) in &plots {
         let series = if name.starts_with("queue") { 2 } else { 1 };
         assert_eq!(svg.matches("class=\"series").count(), series, "{name}: {svg}");

@@ -50,13 +50,17 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         let count = waiting("drawing plots", true, || report.write_svgs(svg))?;
         lines.push(format!("plots: {count} files in {}", svg.display()));
     }
-    let reasons: Vec<&str> = report.left_out().collect();
-    match reasons.len() {
+    let missing = report.left_out();
+    match missing.len() {
         0 => {}
-        plots if html.is_some() => {
-            lines.push(format!("left out: {plots} plots; the end of the page says why"));
+        commands if html.is_some() => {
+            let what =
+                format!("left out: plots of {commands} commands; the end of the page names them");
+            lines.push(what);
         }
-        _ => lines.extend(reasons.iter().map(|reason| format!("left out: {reason}"))),
+        _ => lines.extend(
+            missing.iter().map(|(command, plots)| format!("left out: {plots} (`{command}`)")),
+        ),
     }
     if terminal::is_quiet() {
         lines.clear();
