@@ -98,7 +98,10 @@ fn reports_unusable_files() {
     let page = scratch.path("page.html");
     let wrong = scratch.file("wrong.json", "not JSON");
     let said = run(&["report", &wrong, "--html", &page]).failed_in_one_line();
-    assert!(said.contains("wrong.json is not JSON") && said.contains("--json"), "{said}");
+    assert!(
+        said.contains("wrong.json is not the JSON of a run") && said.contains("--json"),
+        "{said}"
+    );
     assert!(!fs::exists(&page).unwrap());
 
     let good = scratch.path("good.json");

@@ -15,9 +15,20 @@ const LOAD_FACTOR: (&str, Kind) = ("load factor", Kind::FromZero);
 const MILLIONS: (&str, Kind) = ("million per second", Kind::Fitting);
 const NAMES: (&str, Kind) = ("measured", Kind::Names(Vec::new()));
 
-/// Returns all chapters, including those without plots.
+/// Returns all chapters, including those without plots. A line looks the same in all plots; a plot of
+/// markers only has none.
 pub(crate) fn all(runs: &[Run]) -> Vec<Chapter> {
-    vec![comparison(runs), latency(runs), distribution(runs), throughput(runs), programs(runs)]
+    let mut all =
+        [comparison(runs), latency(runs), distribution(runs), throughput(runs), programs(runs)];
+    let mut lines = Vec::new();
+    let plots = all.iter_mut().flat_map(|chapter| &mut chapter.plots);
+    for series in plots.filter(|plot| plot.form.has_lines()).flat_map(|plot| &mut plot.series) {
+        series.line_at = lines.iter().position(|line| *line == series.line).unwrap_or(lines.len());
+        if series.line_at == lines.len() {
+            lines.push(series.line.clone());
+        }
+    }
+    all.into()
 }
 
 /// Plots the time of other programs relative to `probeline` (programs/bench-peers), and that of

@@ -5,7 +5,6 @@
 use maud::{Markup, html};
 
 use crate::axis::Scale;
-use crate::distinct;
 use crate::number::significant;
 use crate::plot::{Form, Plot, Series};
 
@@ -48,17 +47,6 @@ const MARKERS: [&str; 8] = [
 /// Lengths of strokes and gaps, in tenths of pixels; empty for a solid line.
 const DASHES: [&str; 5] = ["", "60 40", "100 30 20 30", "30 20", "15 30"];
 
-/// The names of the lines of a page, in the order of their dash patterns.
-pub(crate) type Lines = [String];
-
-/// Returns the lines of all plots of a page, so that a line looks the same in all of them. A plot of
-/// markers only has none.
-pub(crate) fn lines<'p>(plots: impl Iterator<Item = &'p Plot>) -> Vec<String> {
-    let plots = plots.filter(|plot| plot.form.has_lines());
-    let names = distinct(plots.flat_map(|plot| plot.series.iter().map(|series| &series.line)));
-    names.into_iter().cloned().collect()
-}
-
 /// The colour, marker and dash of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Style {
@@ -71,21 +59,13 @@ struct Style {
 }
 
 impl Style {
-    /// Returns the style of each series. Equal hues get equal colours and markers, and equal lines
-    /// get equal dash patterns.
-    fn of(all: &[Series], lines: &Lines) -> Vec<Self> {
-        let hues = distinct(all.iter().map(|series| &series.hue));
-        let style = |series: &Series| {
-            let hue = hues.iter().position(|hue| **hue == series.hue).unwrap_or(0);
-            let line = lines.iter().position(|line| *line == series.line).unwrap_or(0);
-            Self {
-                colour: hue % COLOURS.len(),
-                marker: MARKERS[hue % MARKERS.len()],
-                dash: DASHES[line % DASHES.len()],
-                hollow: series.transport.starts_with("paper"),
-            }
-        };
-        all.iter().map(style).collect()
+    fn of(series: &Series) -> Self {
+        Self {
+            colour: series.hue_at % COLOURS.len(),
+            marker: MARKERS[series.hue_at % MARKERS.len()],
+            dash: DASHES[series.line_at % DASHES.len()],
+            hollow: series.transport.starts_with("paper"),
+        }
     }
 
     fn rgb(&self) -> &'static str {
@@ -101,16 +81,14 @@ impl Style {
     }
 }
 
-/// Returns the class and the symbol of each entry of a legend, for a page.
-pub(crate) fn keys(plot: &Plot, lines: &Lines) -> Vec<Markup> {
-    let key = |style: &Style| {
-        html! {
-            svg class=(format!("key s{}", style.colour)) viewBox="0 0 280 120" aria-hidden="true" {
-                (style.key(plot.form))
-            }
+/// Draws the symbol of a series for the legend of a page.
+pub(crate) fn key(series: &Series, form: Form) -> Markup {
+    let style = Style::of(series);
+    html! {
+        svg class=(format!("key s{}", style.colour)) viewBox="0 0 280 120" aria-hidden="true" {
+            (style.key(form))
         }
-    };
-    Style::of(&plot.series, lines).iter().map(key).collect()
+    }
 }
 
 fn polyline(points: impl IntoIterator<Item = (i32, i32)>, colour: &str, thickness: i32) -> Markup {
@@ -181,9 +159,6 @@ const MAX_NAME_LETTERS: usize = 30;
 /// The size of a title, and the maximum width of a letter in tenths of it.
 const TITLE_TEXT: usize = 140;
 const TITLE_TENTHS: usize = 7;
-/// The width of the symbol before a name of a legend, and the width of a letter of the name.
-const KEY: usize = 430;
-const LEGEND_LETTER: usize = 62;
 /// Minimum distance of the markers of a line, as a share of the x axis.
 const APART: f64 = 0.035;
 const FAR_APART: f64 = 0.25;
@@ -245,46 +220,38 @@ fn along(share: f64, first: i32, last: i32) -> i32 {
 }
 
 /// Draws a plot for a page, which has its own `id`s and colours.
-pub(crate) fn draw(plot: &Plot, names: &Lines) -> Markup {
+pub(crate) fn draw(plot: &Plot) -> Markup {
     let sheet = Sheet::of(plot);
     html! {
         svg viewBox=(format!("0 0 {WIDTH} {}", sheet.height())) role="img" aria-label=(plot.title)
             data-area=(format!("{} {TOP} {RIGHT} {}", sheet.left, sheet.bottom))
             data-x-scale=[(plot.x.scale == Scale::Linear).then_some("linear")] {
-            (layers(&sheet, names))
+            (layers(&sheet))
         }
     }
 }
 
 /// Draws a plot as a separate file, with its title, a legend and a white background.
-pub(crate) fn standalone(plot: &Plot, names: &Lines) -> String {
+pub(crate) fn standalone(plot: &Plot) -> String {
     let sheet = Sheet::of(plot);
-    let legend: Vec<String> = plot.series.iter().map(|of| of.label(&plot.series)).collect();
-    let styles = Style::of(&plot.series, names);
-    let widest = legend.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-    let columns = WIDTH as usize / (KEY + widest * LEGEND_LETTER);
-    let columns = columns.clamp(1, legend.len().clamp(1, 4));
-    let column = WIDTH as usize / columns;
-    let (head, line) = (30 * TENTHS, 18 * TENTHS as usize);
-    let bottom = (head + sheet.height()) as usize;
-    let height = bottom + legend.len().div_ceil(columns) * line + 100;
-    let place = |at: usize| {
-        format!("translate({} {})", at % columns * column + 100, bottom + at / columns * line)
-    };
+    let (head, line) = (30 * TENTHS, 18 * TENTHS);
+    let bottom = head + sheet.height();
+    let height = bottom + small(plot.series.len()) * line + 100;
+    let place = |at: usize| format!("translate(100 {})", bottom + small(at) * line);
     html! {
         svg xmlns="http://www.w3.org/2000/svg" width=(WIDTH / TENTHS)
-            height=(height / TENTHS as usize) viewBox=(format!("0 0 {WIDTH} {height}"))
+            height=(height / TENTHS) viewBox=(format!("0 0 {WIDTH} {height}"))
             font-family="sans-serif" {
             title { (plot.title) }
             desc { (plot.caption) }
             rect width=(WIDTH) height=(height) fill="#ffffff" {}
             text x="100" y="200" font-size=(title_text(&plot.title)) font-weight="bold"
                 fill=(INK.0) { (plot.title) }
-            g transform=(format!("translate(0 {head})")) { (layers(&sheet, names)) }
-            @for (at, (name, style)) in legend.iter().zip(&styles).enumerate() {
+            g transform=(format!("translate(0 {head})")) { (layers(&sheet)) }
+            @for (at, series) in plot.series.iter().enumerate() {
                 g transform=(place(at)) {
-                    (style.key(plot.form))
-                    text x="330" y="95" font-size="110" fill=(INK.0) { (name) }
+                    (Style::of(series).key(plot.form))
+                    text x="330" y="95" font-size="110" fill=(INK.0) { (series.label) }
                 }
             }
         }
@@ -300,9 +267,8 @@ fn title_text(title: &str) -> usize {
 }
 
 /// Draws grid, axes and series, each as a group.
-fn layers(sheet: &Sheet<'_>, names: &Lines) -> Markup {
+fn layers(sheet: &Sheet<'_>) -> Markup {
     let plot = sheet.plot;
-    let styles = Style::of(&plot.series, names);
     let grid = |points: [(i32, i32); 2]| polyline(points, GRID.0, THIN);
     html! {
         g class="grid" {
@@ -310,10 +276,11 @@ fn layers(sheet: &Sheet<'_>, names: &Lines) -> Markup {
             @for (x, _) in sheet.x_ticks() { (grid([(x, sheet.bottom), (x, TOP)])) }
         }
         (axes(sheet))
-        @for (at, (series, style)) in plot.series.iter().zip(&styles).enumerate() {
+        @for (at, series) in plot.series.iter().enumerate() {
+            @let style = &Style::of(series);
             g class=(format!("series k{at} s{}", style.colour)) data-transport=(series.transport)
                 data-c=(series.chunk_buckets.map(|c| c.to_string()).unwrap_or_default()) {
-                title { (series.label(&plot.series)) }
+                title { (series.label) }
                 @if plot.form.has_lines() {
                     (line(style, path(sheet, &series.points)))
                 }
@@ -451,15 +418,9 @@ mod tests {
 
     #[test]
     fn series_styles_differ() {
-        let names: Vec<String> = (0..DASHES.len()).map(|line| line.to_string()).collect();
-        let series = |hue: usize, line: &String| Series {
-            hue: hue.to_string(),
-            line: line.clone(),
-            ..Series::default()
-        };
-        let all: Vec<Series> =
-            (0..24).flat_map(|hue| names.iter().map(move |line| series(hue, line))).collect();
-        let styles = Style::of(&all, &names);
+        let series = |hue_at, line_at| Series { hue_at, line_at, ..Series::default() };
+        let all = (0..24).flat_map(|hue| (0..DASHES.len()).map(move |line| series(hue, line)));
+        let styles: Vec<Style> = all.map(|series| Style::of(&series)).collect();
         let shapes: Vec<_> = styles.iter().map(|style| (style.marker, style.dash)).collect();
         for (at, shape) in shapes[..8 * DASHES.len()].iter().enumerate() {
             assert!(!shapes[..at].contains(shape), "{at} differs by colour alone");

@@ -41,10 +41,7 @@ pub enum Problem {
          this name"
     )]
     Empty,
-    /// Its content is not JSON.
-    #[error("is not JSON ({0}); give a file that a command wrote with --json")]
-    NotJson(#[source] serde_json::Error),
-    /// Its JSON is not a run of a command.
+    /// Its content is not the JSON of a run of a command.
     #[error("is not the JSON of a run ({0}); give a file that a command wrote with --json")]
     NotARun(#[source] serde_json::Error),
     /// A build with this other schema of the JSON wrote it.

@@ -56,27 +56,16 @@ impl Report {
 
     /// Returns the page.
     pub fn html(&self, title: &str) -> String {
-        let page = page::page(title, &self.runs, &self.chapters, &self.lines());
+        let page = page::page(title, &self.runs, &self.chapters);
         printable::lines(&page).into_owned()
     }
 
     /// Returns the name, without an extension, and the SVG of each plot.
     pub fn svgs(&self) -> Vec<(String, String)> {
-        let lines = self.lines();
-        let svg = |plot: &Plot| {
-            let svg = draw::standalone(plot, &lines);
-            // XML cannot represent most control characters (XML 1.0, 2.2).
-            (plot.id.clone(), printable::lines(&svg).into_owned())
-        };
-        self.plots().map(svg).collect()
-    }
-
-    fn plots(&self) -> impl Iterator<Item = &Plot> {
-        self.chapters.iter().flat_map(|chapter| &chapter.plots)
-    }
-
-    fn lines(&self) -> Vec<String> {
-        draw::lines(self.plots())
+        // XML cannot represent most control characters (XML 1.0, 2.2).
+        let svg = |plot: &Plot| printable::lines(&draw::standalone(plot)).into_owned();
+        let plots = self.chapters.iter().flat_map(|chapter| &chapter.plots);
+        plots.map(|plot| (plot.id.clone(), svg(plot))).collect()
     }
 
     /// Writes each plot into a file in `folder`, which it creates if necessary. Returns their

@@ -52,7 +52,7 @@ fn name(run: &Run, all: &[&Run], axes: &[&str]) -> String {
     }
 }
 
-pub(crate) fn parameter(name: &str, value: &Value) -> String {
+fn parameter(name: &str, value: &Value) -> String {
     match (name, value) {
         ("ranks", Value::Number(ranks)) => format!("{ranks} ranks"),
         ("table_bytes", value) if value.is_u64() => {

@@ -5,15 +5,15 @@ use serde_json::Value;
 
 use crate::chart::{Chapter, missing};
 use crate::distinct;
-use crate::draw::{Lines, draw, keys, style_sheet};
-use crate::origin::{cell, parameter};
+use crate::draw::{draw, key, style_sheet};
+use crate::origin::cell;
 use crate::plot::Plot;
 use crate::run::{Fields, Run};
 
 const STYLE: &str = include_str!("assets/page.css");
 const SCRIPT: &str = include_str!("assets/page.js");
 
-pub(crate) fn page(title: &str, runs: &[Run], chapters: &[Chapter], lines: &Lines) -> String {
+pub(crate) fn page(title: &str, runs: &[Run], chapters: &[Chapter]) -> String {
     let shown: Vec<&Chapter> =
         chapters.iter().filter(|chapter| !chapter.plots.is_empty()).collect();
     let page = html! {
@@ -35,7 +35,7 @@ pub(crate) fn page(title: &str, runs: &[Run], chapters: &[Chapter], lines: &Line
                 (filters(&shown))
                 (contents(&shown))
                 main {
-                    @for chapter in &shown { (section(chapter, lines)) }
+                    @for chapter in &shown { (section(chapter)) }
                     (left_out(chapters))
                     section id="runs" {
                         h2 { "The runs" }
@@ -112,25 +112,25 @@ fn contents(chapters: &[&Chapter]) -> Markup {
     }
 }
 
-fn section(chapter: &Chapter, lines: &Lines) -> Markup {
+fn section(chapter: &Chapter) -> Markup {
     let [id, title, lead] = &chapter.texts;
     html! {
         section id=(format!("about-{id}")) {
             h2 { (title) }
             p.lead { (lead) }
             div.figures {
-                @for plot in &chapter.plots { (figure(plot, lines)) }
+                @for plot in &chapter.plots { (figure(plot)) }
             }
         }
     }
 }
 
-fn figure(plot: &Plot, lines: &Lines) -> Markup {
+fn figure(plot: &Plot) -> Markup {
     html! {
         figure id=(plot.id) {
             h3 { (plot.title) }
-            div.plot { (draw(plot, lines)) p.empty hidden { "Nothing is chosen." } }
-            (legend(plot, lines))
+            div.plot { (draw(plot)) p.empty hidden { "Nothing is chosen." } }
+            (legend(plot))
             figcaption { (plot.caption) }
             details {
                 summary { "The numbers" }
@@ -140,11 +140,11 @@ fn figure(plot: &Plot, lines: &Lines) -> Markup {
     }
 }
 
-fn legend(plot: &Plot, lines: &Lines) -> Markup {
+fn legend(plot: &Plot) -> Markup {
     html! {
         ul.legend {
-            @for (at, (series, key)) in plot.series.iter().zip(keys(plot, lines)).enumerate() {
-                li class=(format!("k{at}")) { (key) (series.label(&plot.series)) }
+            @for (at, series) in plot.series.iter().enumerate() {
+                li class=(format!("k{at}")) { (key(series, plot.form)) (series.label) }
             }
         }
     }
@@ -219,21 +219,12 @@ fn facts(run: &Run, chapters: &[Chapter]) -> Markup {
                 }
             }
             div.facts {
-                @if !run.machine.is_empty() || !run.transport_lines.is_empty() {
-                    section { h4 { "Machine" } (machine(run)) }
-                }
-                @if run.parameters.iter().any(|(_, value)| !value.is_null()) {
-                    section { h4 { "Given" } (parameters(&run.parameters)) }
-                }
+                (fields("Machine", run.machine.iter(), &run.transport_lines))
+                (fields("Given", run.parameters.iter().filter(|(_, value)| !value.is_null()), &[]))
             }
             (doctor(run))
             (more(&run.more))
-            @if !run.rows.is_empty() {
-                details {
-                    summary { "Rows (" (run.rows.len()) ")" }
-                    (rows(&run.rows))
-                }
-            }
+            @if !run.rows.is_empty() { (rows("Rows", &run.rows)) }
             @if !run.notes.is_empty() {
                 details {
                     summary { "Notes" }
@@ -244,24 +235,28 @@ fn facts(run: &Run, chapters: &[Chapter]) -> Markup {
     }
 }
 
-fn machine(run: &Run) -> Markup {
+/// Returns names and values, and lines about how the transport was set up.
+fn fields<'f>(
+    title: &str,
+    fields: impl Iterator<Item = (&'f str, &'f Value)>,
+    set_up: &[String],
+) -> Markup {
+    let mut fields = fields.peekable();
     html! {
-        dl {
-            @for (name, value) in run.machine.iter() {
-                dt { (label(name)) }
-                dd { @if value.is_null() { span.unknown { "unknown" } } @else { (cell(value)) } }
-            }
-            @if !run.transport_lines.is_empty() {
-                dt { "set up" }
-                @for line in &run.transport_lines { dd { (line) } }
+        @if fields.peek().is_some() || !set_up.is_empty() {
+            section {
+                h4 { (title) }
+                dl {
+                    @for (name, value) in fields {
+                        dt { (label(name)) }
+                        dd { @if value.is_null() { span.unknown { "unknown" } } @else { (brief(value)) } }
+                    }
+                    @if !set_up.is_empty() { dt { "set up" } }
+                    @for line in set_up { dd { (line) } }
+                }
             }
         }
     }
-}
-
-fn parameters(parameters: &Fields) -> Markup {
-    let given = parameters.iter().filter(|(_, value)| !value.is_null());
-    html! { ul.given { @for (name, value) in given { li { (parameter(name, value)) } } } }
 }
 
 /// Returns the findings, the worst first.
@@ -271,20 +266,19 @@ fn doctor(run: &Run) -> Markup {
             p.aside { "The file has no findings of the doctor: probeline doctor examines a machine." }
         };
     };
-    let verdict = |finding: &Fields| finding.text("verdict").unwrap_or("unknown").to_owned();
-    let order = ["broken", "warning", "unknown", "fine"];
-    let mut sorted: Vec<&Fields> = findings.iter().collect();
-    sorted.sort_by_key(|finding| order.iter().position(|name| *name == verdict(finding)));
-    let (fine, others): (Vec<&Fields>, Vec<&Fields>) =
-        sorted.into_iter().partition(|finding| verdict(finding) == "fine");
+    let of = |verdict: &str| -> Vec<Markup> {
+        let its = |finding: &&Fields| finding.text("verdict").unwrap_or("unknown") == verdict;
+        findings.iter().filter(its).map(|finding| self::finding(finding, verdict)).collect()
+    };
+    let fine = of("fine");
     html! {
         h4 { "The doctor's findings" }
         @if findings.is_empty() { p { "None." } }
-        ul.findings { @for finding in &others { (self::finding(finding, &verdict(finding))) } }
+        ul.findings { @for verdict in ["broken", "warning", "unknown"] { @for li in of(verdict) { (li) } } }
         @if !fine.is_empty() {
             details {
                 summary { (fine.len()) " fine" }
-                ul.findings { @for finding in &fine { (self::finding(finding, "fine")) } }
+                ul.findings { @for li in &fine { (li) } }
             }
         }
     }
@@ -293,7 +287,7 @@ fn doctor(run: &Run) -> Markup {
 fn finding(finding: &Fields, verdict: &str) -> Markup {
     let text = |name: &str| finding.get(name).filter(|value| !value.is_null()).map(cell);
     html! {
-        li class=(verdict.replace(' ', "-")) {
+        li class=(verdict) {
             strong { (verdict) } " "
             @if let Some(subject) = text("subject") { (subject) ", " }
             @if let Some(check) = text("check") { (check) ": " }
@@ -306,20 +300,16 @@ fn finding(finding: &Fields, verdict: &str) -> Markup {
 }
 
 /// Returns the remaining fields: lists of objects as tables, the others in a line each.
-fn more(fields: &Fields) -> Markup {
+fn more(more: &Fields) -> Markup {
     let is_table = |value: &Value| {
         value.as_array().is_some_and(|list| !list.is_empty() && list.iter().all(Value::is_object))
     };
-    let (tables, facts): (Vec<_>, Vec<_>) = fields.iter().partition(|(_, value)| is_table(value));
+    let (tables, facts): (Vec<_>, Vec<_>) = more.iter().partition(|(_, value)| is_table(value));
     html! {
-        @if !facts.is_empty() {
-            dl {
-                @for (name, value) in facts { dt { (label(name)) } dd { (brief(value)) } }
-            }
-        }
+        (fields("Other", facts.into_iter(), &[]))
         @for (name, list) in tables {
             @let rows: Vec<Fields> = serde_json::from_value(list.clone()).unwrap_or_default();
-            details { summary { (label(name)) " (" (rows.len()) ")" } (self::rows(&rows)) }
+            (self::rows(&label(name), &rows))
         }
     }
 }
@@ -333,7 +323,7 @@ fn brief(value: &Value) -> String {
     }
 }
 
-fn rows(rows: &[Fields]) -> Markup {
+fn rows(title: &str, rows: &[Fields]) -> Markup {
     let names = rows.iter().flat_map(Fields::iter).map(|(name, _)| name);
     let columns = distinct(names.filter(|name| !NOT_SHOWN.contains(name)));
     let line = |cell: &dyn Fn(&str) -> String| {
@@ -344,9 +334,12 @@ fn rows(rows: &[Fields]) -> Markup {
     let shown = shown.map(|row| line(&|name| row.get(name).map(brief).unwrap_or_default()));
     let lines: Vec<_> = core::iter::once(line(&label)).chain(shown).collect();
     html! {
-        (table(&lines))
-        @if rows.len() > MAX_ROWS {
-            p.aside { "The first " (MAX_ROWS) " of " (rows.len()) ": the file has all." }
+        details {
+            summary { (title) " (" (rows.len()) ")" }
+            (table(&lines))
+            @if rows.len() > MAX_ROWS {
+                p.aside { "The first " (MAX_ROWS) " of " (rows.len()) ": the file has all." }
+            }
         }
     }
 }

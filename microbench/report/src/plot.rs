@@ -1,6 +1,7 @@
 //! Plots as data: their series, axes and numbers. [`draw`](crate::draw) converts them to SVG.
 
 use crate::axis::{Axis, Kind};
+use crate::distinct;
 use crate::number::{plain, significant};
 
 /// The form in which a plot shows its points.
@@ -36,6 +37,11 @@ pub(crate) struct Series {
     pub(crate) points: Vec<[f64; 2]>,
     /// The name along the y axis of the only point; names are in the order of their first use.
     pub(crate) name: Option<String>,
+    /// The number of the hue in its plot, and that of the line in the page.
+    pub(crate) hue_at: usize,
+    pub(crate) line_at: usize,
+    /// The name for the legend of its plot.
+    pub(crate) label: String,
 }
 
 impl Series {
@@ -54,7 +60,7 @@ impl Series {
     }
 
     /// Returns the name for the legend of a plot with the series `all`.
-    pub(crate) fn label(&self, all: &[Self]) -> String {
+    fn label_among(&self, all: &[Self]) -> String {
         let differs = |of: fn(&Self) -> &str| all.iter().any(|other| of(other) != of(self));
         let (hue, line) = (differs(|series| &series.hue), differs(|series| &series.line));
         match (hue, line) {
@@ -115,6 +121,12 @@ impl Plot {
             series.points.retain(|point| x.holds(point[0]) && y.holds(point[1]));
         }
         series.retain(|series| !series.points.is_empty());
+        let labels: Vec<String> = series.iter().map(|of| of.label_among(&series)).collect();
+        let hues = distinct(series.iter().map(|series| series.hue.clone()));
+        for (series, label) in series.iter_mut().zip(labels) {
+            series.hue_at = hues.iter().position(|hue| *hue == series.hue).unwrap_or(0);
+            series.label = label;
+        }
         let table = match (form, y_kind) {
             (Form::Curves, _) => {
                 let shares = PERCENTILES.map(|(share, name)| (share, name.to_owned()));
@@ -149,7 +161,7 @@ fn table(
     series: &[Series],
     value: impl Fn(&[[f64; 2]], f64) -> Option<f64>,
 ) -> Vec<(String, Vec<String>)> {
-    let head = (title.to_owned(), series.iter().map(|of| of.label(series)).collect());
+    let head = (title.to_owned(), series.iter().map(|of| of.label.clone()).collect());
     let rows = places.into_iter().map(|(place, name)| {
         let cell = |of: &Series| value(&of.points, place).map_or_else(String::new, significant);
         (name, series.iter().map(cell).collect())

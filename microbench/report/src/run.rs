@@ -6,7 +6,6 @@ use std::path::Path;
 
 use crate::results::SCHEMA;
 use serde::Deserialize;
-use serde_json::error::Category;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Problem};
@@ -100,10 +99,7 @@ impl Run {
         if text.trim().is_empty() {
             return Err(Problem::Empty);
         }
-        let run: Self = serde_json::from_str(&text).map_err(|error| match error.classify() {
-            Category::Data => Problem::NotARun(error),
-            _ => Problem::NotJson(error),
-        })?;
+        let run: Self = serde_json::from_str(&text).map_err(Problem::NotARun)?;
         if run.schema != u64::from(SCHEMA) {
             return Err(Problem::OtherSchema(run.schema));
         }

@@ -41,8 +41,8 @@ fn refuses_other_files_with_advice() {
     for (content, said) in [
         ("", "is empty"),
         (" \n", "is empty"),
-        ("C,load\n8,0.1\n", "is not JSON"),
-        ("{\"schema\": 3, \"command\": \"bench-", "is not JSON"),
+        ("C,load\n8,0.1\n", "not the JSON of a run (expected value"),
+        ("{\"schema\": 3, \"command\": \"bench-", "not the JSON of a run (EOF"),
         ("[1, 2]", "not the JSON of a run (invalid type"),
         ("7", "not the JSON of a run (invalid type"),
         ("{}", "missing field `schema`"),

@@ -108,8 +108,6 @@ fn no_room(config: &Config, owners: u32, held: u64) -> String {
 mod tests {
     use std::{env, fs};
 
-    use probeline_report::results::Columns;
-
     use super::*;
 
     /// Writes the table of the fields of a row.
@@ -144,7 +142,7 @@ mod tests {
         known.into_iter().find(|(suffix, _)| name.ends_with(suffix)).map_or("", |(_, unit)| unit)
     }
 
-    fn table<R: Columns>() -> String {
+    fn table<R: Row>() -> String {
         let head = "| field | unit | column | meaning |\n|---|---|---|---|".to_owned();
         let lines = R::FIELDS.iter().map(|field| {
             let column = field.column.as_ref().map_or("", |column| column.head());

@@ -59,8 +59,11 @@ impl<R> Column<R> {
     }
 }
 
-/// The fields of a row, which [`row!`](crate::row!) generates.
-pub trait Columns: Sized + 'static {
+/// The head of a table, and its lines.
+pub type Layout = (Vec<String>, Vec<Vec<String>>);
+
+/// A row of results, which [`row!`](crate::row!) declares.
+pub trait Row: Serialize + Sized + 'static {
     /// The fields in the order of the JSON.
     const FIELDS: &'static [Field<Self>];
 
@@ -68,16 +71,10 @@ pub trait Columns: Sized + 'static {
     fn columns() -> impl Iterator<Item = &'static Column<Self>> + Clone {
         Self::FIELDS.iter().filter_map(|field| field.column.as_ref())
     }
-}
 
-/// The head of a table, and its lines.
-pub type Layout = (Vec<String>, Vec<Vec<String>>);
-
-/// A row of results.
-pub trait Row: Columns + Serialize {
     /// Returns the full table: every row and every column.
     fn full(rows: &[Self]) -> Layout {
-        Self::lay_out_all_columns(rows)
+        lay_out(rows, Self::columns())
     }
 
     /// Returns the table without `--full`: the rows and columns that a reader needs.
@@ -85,27 +82,10 @@ pub trait Row: Columns + Serialize {
         Self::lay_out_columns_that_matter(rows)
     }
 
-    /// Lays out these rows with all columns.
-    fn lay_out_all_columns(rows: &[Self]) -> Layout {
-        lay_out(rows, Self::columns())
-    }
-
     /// Lays out these rows with the columns that matter for one of them.
     fn lay_out_columns_that_matter(rows: &[Self]) -> Layout {
         let matters = |column: &&Column<Self>| rows.iter().any(column.matters);
         lay_out(rows, Self::columns().filter(matters))
-    }
-
-    /// Returns this row's cells of the full table.
-    fn cells(&self) -> Vec<String> {
-        Self::columns().map(|column| (column.cell)(self)).collect()
-    }
-
-    /// Returns this row's cell below `head`, or an empty text if there is no such column.
-    fn cell(&self, head: &str) -> String {
-        let column = Self::columns().find(|column| column.head == head);
-        debug_assert!(column.is_some(), "no column {head}");
-        column.map(|column| (column.cell)(self)).unwrap_or_default()
     }
 
     /// Returns the notes on the columns.
@@ -195,38 +175,27 @@ pub fn one_line<T: Serialize, S: Serializer>(list: &T, serializer: S) -> Result<
 
 /// Functions that format cells.
 pub mod format {
-    use core::fmt::Display;
+    use serde::Serialize;
+    use serde_json::to_value;
 
-    /// A value that is shown unchanged; empty for `None`.
-    pub trait Text {
-        /// Returns the cell.
-        fn text(&self) -> String;
-    }
-
-    /// An optional number.
-    pub trait Number {
-        /// Returns the number.
-        fn number(&self) -> Option<f64>;
-    }
-
-    /// Formats a value unchanged.
-    pub fn text(value: &impl Text) -> String {
-        value.text()
+    /// Formats a value as the CSV does: empty for `None`.
+    pub fn text(value: &impl Serialize) -> String {
+        super::super::csv::cell(&to_value(value).unwrap_or_default())
     }
 
     /// Formats a number with this number of digits after the point.
-    pub fn fixed<const DIGITS: usize>(value: &impl Number) -> String {
-        value.number().map_or_else(String::new, |value| format!("{value:.DIGITS$}"))
+    pub fn fixed<const DIGITS: usize>(value: &impl Serialize) -> String {
+        formatted(value, |value| format!("{value:.DIGITS$}"))
     }
 
     /// Formats a share as percent.
-    pub fn percent(share: &impl Number) -> String {
-        share.number().map_or_else(String::new, |share| format!("{:.1}%", share * 100.0))
+    pub fn percent(share: &impl Serialize) -> String {
+        formatted(share, |share| format!("{:.1}%", share * 100.0))
     }
 
     /// Formats a rate in millions per second.
-    pub fn millions(rate: &impl Number) -> String {
-        rate.number().map_or_else(String::new, |rate| format!("{:.3}", rate / 1e6))
+    pub fn millions(rate: &impl Serialize) -> String {
+        formatted(rate, |rate| format!("{:.3}", rate / 1e6))
     }
 
     /// Formats a boolean as on or off.
@@ -235,45 +204,9 @@ pub mod format {
         if *value { "on" } else { "off" }.to_owned()
     }
 
-    fn shown(value: impl Display) -> String {
-        value.to_string()
-    }
-
-    macro_rules! text {
-        ($($type:ty),*) => {
-            $(impl Text for $type {
-                fn text(&self) -> String {
-                    shown(self)
-                }
-            })*
-        };
-    }
-
-    text!(String, &str, bool, u32, u64, usize);
-
-    impl<T: Text> Text for Option<T> {
-        fn text(&self) -> String {
-            self.as_ref().map(Text::text).unwrap_or_default()
-        }
-    }
-
-    impl Number for f64 {
-        fn number(&self) -> Option<f64> {
-            Some(*self)
-        }
-    }
-
-    impl Number for u64 {
-        #[allow(clippy::cast_precision_loss)]
-        fn number(&self) -> Option<f64> {
-            Some(*self as f64)
-        }
-    }
-
-    impl<T: Number> Number for Option<T> {
-        fn number(&self) -> Option<f64> {
-            self.as_ref().and_then(Number::number)
-        }
+    /// Formats a number; `None` and infinity are empty.
+    fn formatted(value: &impl Serialize, format: impl Fn(f64) -> String) -> String {
+        to_value(value).ok().and_then(|value| value.as_f64()).map_or_else(String::new, format)
     }
 }
 
@@ -306,8 +239,8 @@ pub mod format {
 /// }
 ///
 /// let row = Finds { rank: 0, operations: 8, latency_ns: 12.34, cache_hits: 2 };
-/// assert_eq!(row.cells(), ["0", "12.3", "2 of 8"]);
-/// assert_eq!(Finds::brief(&[row]).0, ["rank", "ns"]);
+/// assert_eq!(Finds::brief(&[row.clone()]).0, ["rank", "ns"]);
+/// assert_eq!(Finds::full(&[row]).1, [["0", "12.3", "2 of 8"]]);
 /// ```
 #[macro_export]
 macro_rules! row {
@@ -325,15 +258,13 @@ macro_rules! row {
             $( $(#[$field_meta])* $field_vis $field: $type, )*
         }
 
-        impl $crate::results::Columns for $name {
+        impl $crate::results::Row for $name {
             const FIELDS: &'static [$crate::results::Field<Self>] = &[$( $crate::results::Field {
                 name: stringify!($field),
                 meaning: concat!($($meaning)?),
                 column: $crate::column!($field $($column)?),
             }, )*];
-        }
 
-        impl $crate::results::Row for $name {
             $($layout)*
         }
     };
