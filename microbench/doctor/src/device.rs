@@ -5,7 +5,7 @@ use probeline_verbs::{AtomicCapability, OpenError, PortError};
 
 use crate::finding::{Check, Found, broken, fine, unknown, warning};
 use crate::root::Root;
-use crate::survey::{Facts, NoFacts, Trial};
+use crate::survey::{Facts, NoAnswer, Trial};
 
 const RXE_VENDOR: u32 = 0xff_ffff;
 const SIW_VENDOR: u32 = 0x62_6d74;
@@ -32,25 +32,18 @@ pub(crate) struct Device<'a> {
 }
 
 /// The check of a device without facts.
-pub(crate) const UNANSWERED: Check<NoFacts> = Check::new("device", Some("no-device.md"), |why| {
-    let (seen, command) = match why {
-        NoFacts::Failed(failed) => (
-            failed.to_string(),
-            "ls -l /dev/infiniband; groups; in a container --device=/dev/infiniband",
-        ),
-        NoFacts::Silent(timeout) => (
-            format!(
-                "no answer within {} s, or not queried because an earlier device hangs",
-                timeout.as_secs()
-            ),
-            "sudo dmesg | tail -50",
-        ),
+pub(crate) const UNANSWERED: Check<NoAnswer> = Check::new("device", Some("no-device.md"), |why| {
+    let (more, command) = match why {
+        NoAnswer::Silent(_) => {
+            (", or not queried because an earlier device hangs", "sudo dmesg | tail -50")
+        }
+        _ => ("", "ls -l /dev/infiniband; groups; in a container --device=/dev/infiniband"),
     };
-    Ok(broken(seen, "no engine can use it", command))
+    Ok(broken(format!("{why}{more}"), "no engine can use it", command))
 });
 
 impl<'a> Device<'a> {
-    pub(crate) const CHECKS: [Check<Self>; 7] = [
+    pub(crate) const CHECKS: [Check<Self>; 12] = [
         Check::new("driver", None, Self::check_driver),
         Check::new("firmware", None, Self::firmware),
         Check::new("atomics", Some("device-atomics.md"), Self::atomics),
@@ -59,6 +52,14 @@ impl<'a> Device<'a> {
         Check::new("pci-atomics", Some("pci-atomics.md"), Self::pci_atomics),
         Check::new("outstanding-reads", Some("outstanding-reads.md"), Self::outstanding),
         Check::new("numa-node", Some("numa-node.md"), Self::node),
+        Check::new("pcie-link", Some("pcie-link.md"), Self::link).only_if(Self::has_slot),
+        Check::new("read-request", Some("read-request-size.md"), Self::request_size)
+            .only_if(Self::has_slot),
+        Check::new("relaxed-ordering", Some("write-ordering.md"), Self::order)
+            .only_if(Self::has_slot),
+        Check::new("iommu", Some("iommu.md"), Self::iommu).only_if(Self::has_slot),
+        Check::new("firmware-settings", Some("write-ordering.md"), Self::settings)
+            .only_if(Self::is_mlx5),
     ];
 
     /// Identifies the driver from sysfs and from the vendor number that software devices have.
@@ -75,11 +76,12 @@ impl<'a> Device<'a> {
         Self { root, name, facts, driver }
     }
 
-    pub(crate) fn is_software(&self) -> bool {
-        matches!(self.driver.as_deref(), Some(SOFT_ROCE | SOFT_IWARP))
+    /// Returns whether the device is hardware in a slot.
+    pub(crate) fn has_slot(&self) -> bool {
+        !matches!(self.driver.as_deref(), Some(SOFT_ROCE | SOFT_IWARP))
     }
 
-    pub(crate) fn is_mlx5(&self) -> bool {
+    fn is_mlx5(&self) -> bool {
         self.driver.as_deref() == Some("mlx5_core")
     }
 
@@ -114,7 +116,7 @@ impl<'a> Device<'a> {
 
     fn firmware(&self) -> Found {
         let version = &self.facts.identity.firmware;
-        if self.is_software() {
+        if !self.has_slot() {
             return Ok(fine("none: the device is software"));
         }
         let found = match (numbers(version), self.kind()) {

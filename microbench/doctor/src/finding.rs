@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 /// The folder of the notes, relative to the root of the repository.
 pub const FOLDER: &str = "firmware-notes";
@@ -12,11 +12,10 @@ pub const FOLDER: &str = "firmware-notes";
 pub struct Finding {
     /// The name of the check, the same for every subject.
     pub check: &'static str,
-    /// The subject that was checked.
-    #[serde(serialize_with = "as_text")]
-    pub subject: Subject,
+    /// The subject that was checked: `machine`, as this process sees it; an RDMA device; or a port,
+    /// such as `mlx5_0/1`.
+    pub subject: String,
     /// The assessment.
-    #[serde(serialize_with = "as_text")]
     pub verdict: Verdict,
     /// The observation, or why it was not possible.
     pub seen: String,
@@ -24,25 +23,14 @@ pub struct Finding {
     pub consequence: Option<String>,
     /// The command that fixes the problem, or that shows what this process could not observe.
     pub command: Option<String>,
-    /// The file name of the note with more information, in [`FOLDER`].
-    #[serde(serialize_with = "in_folder")]
-    pub note: Option<&'static str>,
-}
-
-/// The subject of a finding.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// The machine, as this process sees it.
-    Machine,
-    /// An RDMA device.
-    Device(String),
-    /// A port of an RDMA device, counted from 1.
-    Port(String, u8),
+    /// The path of the note with more information, relative to the root of the repository.
+    pub note: Option<String>,
 }
 
 /// The assessment of an observation, in the order in which findings are read: those that need action
 /// come first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// A table cannot be opened or would give wrong results.
     Broken,
@@ -63,6 +51,7 @@ pub(crate) struct Check<C> {
     note: Option<&'static str>,
     /// The command that shows what this process could not observe.
     shown_by: Option<&'static str>,
+    concerns: fn(&C) -> bool,
     run: fn(&C) -> Found,
 }
 
@@ -73,32 +62,41 @@ impl<C> Check<C> {
         note: Option<&'static str>,
         run: fn(&C) -> Found,
     ) -> Self {
-        Self { name, note, shown_by: None, run }
+        Self { name, note, shown_by: None, concerns: |_| true, run }
     }
 
     pub(crate) const fn shown_by(self, command: &'static str) -> Self {
         Self { shown_by: Some(command), ..self }
     }
+
+    /// Restricts the check to some subjects.
+    pub(crate) const fn only_if(self, concerns: fn(&C) -> bool) -> Self {
+        Self { concerns, ..self }
+    }
 }
 
-/// Runs all checks of a subject.
-pub(crate) fn examine<C>(facts: &C, subject: &Subject, checks: &[Check<C>]) -> Vec<Finding> {
+/// Runs the checks that concern a subject.
+pub(crate) fn examine<C>(facts: &C, subject: &str, checks: &[Check<C>]) -> Vec<Finding> {
     let finding = |check: &Check<C>| {
         let found = (check.run)(facts).unwrap_or_else(unknown);
         let shown_by = check.shown_by.filter(|_| found.verdict == Verdict::Unknown);
         Finding {
             check: check.name,
-            subject: subject.clone(),
-            note: found.note.or(check.note),
+            subject: subject.to_owned(),
             command: found.command.or_else(|| shown_by.map(str::to_owned)),
+            note: found.note.or_else(|| check.note.map(in_folder)),
             ..found
         }
     };
-    checks.iter().map(finding).collect()
+    checks.iter().filter(|check| (check.concerns)(facts)).map(finding).collect()
+}
+
+fn in_folder(note: &str) -> String {
+    format!("{FOLDER}/{note}")
 }
 
 fn finding(verdict: Verdict, seen: String) -> Finding {
-    let (check, subject) = ("", Subject::Machine);
+    let (check, subject) = ("", String::new());
     Finding { check, subject, verdict, seen, consequence: None, command: None, note: None }
 }
 
@@ -141,20 +139,19 @@ impl Finding {
     }
 
     /// Replaces the note of the check.
-    pub(crate) fn note(self, note: &'static str) -> Self {
-        Self { note: Some(note), ..self }
+    pub(crate) fn note(self, note: &str) -> Self {
+        Self { note: Some(in_folder(note)), ..self }
     }
 
-    /// Formats the finding in one line. `notes` is prepended to the name of its note.
+    /// Formats the finding in one line.
     #[must_use]
-    pub fn line(&self, notes: &str) -> String {
-        self.lines(notes).join(". ")
+    pub fn line(&self) -> String {
+        self.lines().join(". ")
     }
 
-    /// Formats the finding in one line, or in two if it has a command. `notes` is prepended to the
-    /// name of its note.
+    /// Formats the finding in one line, or in two if it has a command.
     #[must_use]
-    pub fn lines(&self, notes: &str) -> Vec<String> {
+    pub fn lines(&self) -> Vec<String> {
         let Self { check, subject, verdict, seen, .. } = self;
         let mut finding = format!("{:<8} {subject}, {check}: {seen}", verdict.to_string());
         if let Some(consequence) = &self.consequence {
@@ -162,8 +159,8 @@ impl Finding {
         }
         let command = self.command.as_ref().map(|command| format!("Do: {command}"));
         let mut lines: Vec<String> = [finding].into_iter().chain(command).collect();
-        if let (Some(note), Some(last)) = (self.note, lines.last_mut()) {
-            *last += &format!(" ({}/{note})", notes.trim_end_matches('/'));
+        if let (Some(note), Some(last)) = (&self.note, lines.last_mut()) {
+            *last += &format!(" ({note})");
         }
         // Files and libraries may return control characters, which must not break the line.
         let visible = |c: char| if c.is_control() { ' ' } else { c };
@@ -190,24 +187,6 @@ impl fmt::Display for Verdict {
     }
 }
 
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Machine => f.write_str("machine"),
-            Self::Device(name) => f.write_str(name),
-            Self::Port(name, port) => write!(f, "{name}/{port}"),
-        }
-    }
-}
-
-fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(value)
-}
-
-fn in_folder<S: Serializer>(note: &Option<&str>, serializer: S) -> Result<S::Ok, S::Error> {
-    note.map(|note| format!("{FOLDER}/{note}")).serialize(serializer)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,11 +195,12 @@ mod tests {
     fn formats_line_and_json() {
         const MTU: Check<()> =
             Check::new("mtu", Some("mtu.md"), |()| Ok(warning("1024\nB", "slow", "ip link")));
-        let [finding] = &examine(&(), &Subject::Port("mlx5_0".to_owned(), 1), &[MTU])[..] else {
-            unreachable!()
-        };
-        let line = finding.line("notes/");
-        assert_eq!(line, "warning  mlx5_0/1, mtu: 1024 B; slow. Do: ip link (notes/mtu.md)");
+        let [finding] = &examine(&(), "mlx5_0/1", &[MTU])[..] else { unreachable!() };
+        let line = finding.line();
+        assert_eq!(
+            line,
+            "warning  mlx5_0/1, mtu: 1024 B; slow. Do: ip link (firmware-notes/mtu.md)"
+        );
         let expected = serde_json::json!({
             "check": "mtu", "subject": "mlx5_0/1", "verdict": "warning", "seen": "1024\nB",
             "consequence": "slow", "command": "ip link", "note": "firmware-notes/mtu.md",

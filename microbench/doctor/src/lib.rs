@@ -13,7 +13,7 @@
 //! let survey = survey(probeline_verbs::Library::load, &options, probeline_doctor::ANSWER);
 //! let findings = Doctor::new("/").examine(&survey);
 //! for finding in &findings {
-//!     println!("{}", finding.line(probeline_doctor::FOLDER));
+//!     println!("{}", finding.line());
 //! }
 //! println!("{}", probeline_doctor::summary(&findings));
 //! ```
@@ -35,13 +35,14 @@ mod survey;
 
 use std::path::PathBuf;
 
-pub use finding::{FOLDER, Finding, Subject, Verdict, summary};
+pub use finding::{FOLDER, Finding, Verdict, summary};
 pub use root::Root;
-pub use survey::{ANSWER, Facts, NoFacts, PortFacts, Query, Survey, Surveyed, Trial, survey};
+pub use survey::{ANSWER, Facts, NoAnswer, PortFacts, Query, Survey, Surveyed, Trial, survey};
 
 use device::Device;
 use finding::examine;
 use port::Port;
+use presence::Presence;
 
 /// Examines a machine.
 #[derive(Clone, Debug)]
@@ -65,18 +66,15 @@ impl Doctor {
     /// Returns the findings that need no query of libibverbs. Only reads files.
     #[must_use]
     pub fn machine(&self) -> Vec<Finding> {
-        examine(&self.root, &Subject::Machine, &machine::CHECKS)
+        examine(&self.root, "machine", &machine::CHECKS)
     }
 
     /// Returns all findings: on the machine, on the presence of RDMA devices, and on each of them.
     #[must_use]
     pub fn examine(&self, survey: &Survey) -> Vec<Finding> {
-        let devices: &[Surveyed] = match survey {
-            Survey::Devices(devices) => devices,
-            _ => &[],
-        };
+        let devices = survey.as_deref().unwrap_or_default();
         let mut all = self.machine();
-        all.extend(presence::findings(&self.root, survey));
+        all.extend(examine(&Presence(&self.root, survey), "machine", &Presence::CHECKS));
         let active = devices.iter().any(Surveyed::has_active_port);
         all.extend(devices.iter().flat_map(|device| self.device(device, active)));
         all
@@ -87,29 +85,15 @@ impl Doctor {
     #[must_use]
     pub fn device(&self, surveyed: &Surveyed, active: bool) -> Vec<Finding> {
         let name = &*surveyed.name;
-        let subject = Subject::Device(name.to_owned());
         let facts = match &surveyed.facts {
             Ok(facts) => facts,
-            Err(why) => return examine(why, &subject, &[device::UNANSWERED]),
+            Err(why) => return examine(why, name, &[device::UNANSWERED]),
         };
         let device = Device::new(&self.root, name, facts);
-        let mut all = examine(&device, &subject, &Device::CHECKS);
-        if !device.is_software() {
-            all.extend(examine(&device, &subject, &Device::SLOT_CHECKS));
-        }
-        if device.is_mlx5() {
-            all.extend(examine(&device, &subject, &[Device::SETTINGS]));
-        }
+        let mut all = examine(&device, name, &Device::CHECKS);
         for facts in &facts.ports {
-            let subject = Subject::Port(name.to_owned(), facts.port.number);
             let port = Port { device: &device, facts, another: active };
-            all.extend(examine(&port, &subject, &[Port::LINK]));
-            if facts.port.active {
-                all.extend(examine(&port, &subject, &Port::CHECKS));
-                if port.is_ethernet() && !device.is_software() {
-                    all.extend(examine(&port, &subject, &[Port::LOSSLESS]));
-                }
-            }
+            all.extend(examine(&port, &format!("{name}/{}", facts.port.number), &Port::CHECKS));
         }
         all
     }

@@ -3,7 +3,7 @@
 use probeline_pin::Topology;
 
 use crate::device::Device;
-use crate::finding::{Check, Found, fine, unknown, warning};
+use crate::finding::{Found, fine, unknown, warning};
 use crate::machine::allowed;
 
 /// The bytes of configuration space that unprivileged users may read.
@@ -16,24 +16,16 @@ const PCI_EXPRESS: u8 = 0x10;
 const MIN_REQUEST_BYTES: u32 = 512;
 
 impl Device<'_> {
-    pub(crate) const SLOT_CHECKS: [Check<Self>; 4] = [
-        Check::new("pcie-link", Some("pcie-link.md"), Self::link),
-        Check::new("read-request", Some("read-request-size.md"), Self::request_size),
-        Check::new("relaxed-ordering", Some("write-ordering.md"), Self::order),
-        Check::new("iommu", Some("iommu.md"), Self::iommu),
-    ];
-
     /// Reports that firmware settings are unknown, with the vendor's command that shows them to root.
-    pub(crate) const SETTINGS: Check<Self> =
-        Check::new("firmware-settings", Some("write-ordering.md"), |device| {
-            let names = "PCI_WR_ORDERING PCI_ATOMIC_MODE MAX_ACC_OUT_READ CQE_COMPRESSION";
-            Ok(unknown(format!("{names}: probeline does not read them"))
-                .consequence(
-                    "with PCI_WR_ORDERING=1 the device reorders writes to any memory; the others \
-                     change rates and latencies",
-                )
-                .command(format!("sudo mlxconfig -d {} query {names}", device.address())))
-        });
+    pub(crate) fn settings(&self) -> Found {
+        let names = "PCI_WR_ORDERING PCI_ATOMIC_MODE MAX_ACC_OUT_READ CQE_COMPRESSION";
+        Ok(unknown(format!("{names}: probeline does not read them"))
+            .consequence(
+                "with PCI_WR_ORDERING=1 the device reorders writes to any memory; the others \
+                 change rates and latencies",
+            )
+            .command(format!("sudo mlxconfig -d {} query {names}", self.address())))
+    }
 
     /// Returns the path of a file of the slot in sysfs.
     fn file(&self, name: &str) -> String {
@@ -49,7 +41,7 @@ impl Device<'_> {
         address.filter(is_address).unwrap_or("PCI_ADDRESS").to_owned()
     }
 
-    fn link(&self) -> Found {
+    pub(crate) fn link(&self) -> Found {
         let Some((now, max)) = self.lanes("current").zip(self.lanes("max")) else {
             let command = format!("sudo lspci -vvs {} | grep LnkSta", self.address());
             return Ok(unknown("sysfs shows no PCI Express link").command(command));
@@ -95,7 +87,7 @@ impl Device<'_> {
         device_control(&config).ok_or_else(|| "it has no PCI Express capability".to_owned())
     }
 
-    fn request_size(&self) -> Found {
+    pub(crate) fn request_size(&self) -> Found {
         // Bits 14 to 12 of the device control register; 6 and 7 are reserved.
         let bytes = match self.device_control().map(|control| control >> 12 & 7) {
             Ok(code @ 0..=5) => 128_u32 << code,
@@ -113,7 +105,7 @@ impl Device<'_> {
     }
 
     /// Checks whether the bus allows relaxed ordering, and whether the CPU gains from it.
-    fn order(&self) -> Found {
+    pub(crate) fn order(&self) -> Found {
         let gains = self.root.gains_from_relaxed_ordering();
         let relaxed = match self.device_control() {
             Ok(control) => control >> 4 & 1 == 1,
@@ -139,7 +131,7 @@ impl Device<'_> {
         })
     }
 
-    fn iommu(&self) -> Found {
+    pub(crate) fn iommu(&self) -> Found {
         let root = self.root;
         if !root.has(&self.file("uevent")) {
             return Err("sysfs does not show its PCI slot".to_owned());

@@ -29,25 +29,32 @@ const RETRANSMISSION_COUNTERS: [&str; 6] = [
 ];
 
 impl Port<'_> {
-    pub(crate) const LINK: Check<Self> = Check::new("link", Some("link-state.md"), Self::link);
-    /// Checks of an active port.
-    pub(crate) const CHECKS: [Check<Self>; 4] = [
-        Check::new("rate", Some("link-state.md"), Self::rate),
-        Check::new("mtu", Some("mtu.md"), Self::mtu),
-        Check::new("gid", Some("gids.md"), Self::gid),
-        Check::new("sent-again", Some("lossy-ethernet.md"), Self::retransmissions),
+    pub(crate) const CHECKS: [Check<Self>; 6] = [
+        Check::new("link", Some("link-state.md"), Self::link),
+        Check::new("rate", Some("link-state.md"), Self::rate).only_if(Self::is_active),
+        Check::new("mtu", Some("mtu.md"), Self::mtu).only_if(Self::is_active),
+        Check::new("gid", Some("gids.md"), Self::gid).only_if(Self::is_active),
+        Check::new("sent-again", Some("lossy-ethernet.md"), Self::retransmissions)
+            .only_if(Self::is_active),
+        Check::new("lossless", Some("lossy-ethernet.md"), Self::lossless).only_if(|port: &Self| {
+            port.is_active() && port.is_ethernet() && port.device.has_slot()
+        }),
     ];
-    pub(crate) const LOSSLESS: Check<Self> =
-        Check::new("lossless", Some("lossy-ethernet.md"), |port| {
-            let why = "probeline does not read whether switch and card are lossless (PFC, ECN)";
-            Ok(unknown(why)
-                .consequence(
-                    "a lost packet delays a READ by a timeout, and the READs after it are repeated",
-                )
-                .command(format!("mlnx_qos -i {}", port.interface())))
-        });
 
-    pub(crate) fn is_ethernet(&self) -> bool {
+    fn lossless(&self) -> Found {
+        let why = "probeline does not read whether switch and card are lossless (PFC, ECN)";
+        Ok(unknown(why)
+            .consequence(
+                "a lost packet delays a READ by a timeout, and the READs after it are repeated",
+            )
+            .command(format!("mlnx_qos -i {}", self.interface())))
+    }
+
+    fn is_active(&self) -> bool {
+        self.facts.port.active
+    }
+
+    fn is_ethernet(&self) -> bool {
         self.facts.port.link_layer == LinkLayer::Ethernet
     }
 
@@ -96,7 +103,7 @@ impl Port<'_> {
         };
         let plural = if lanes == 1 { "" } else { "s" };
         let seen = format!("{gbit_s} Gbit/s over {lanes} lane{plural}");
-        if self.device.is_software() {
+        if !self.device.has_slot() {
             return Ok(fine(format!("{seen}, nominal: the device is software")));
         }
         if lanes == 1 && !self.is_ethernet() {

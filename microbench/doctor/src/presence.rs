@@ -1,9 +1,9 @@
 //! Checks whether there is an RDMA device, and if not, what is missing.
 
-use crate::finding::{Check, Finding, Found, Subject, broken, examine, fine, unknown, warning};
+use crate::finding::{Check, Finding, Found, broken, fine, unknown, warning};
 use crate::machine::RELEASE;
 use crate::root::{Root, linux_version};
-use crate::survey::Survey;
+use crate::survey::{NoAnswer, Survey};
 
 const PCI: &str = "sys/bus/pci/devices";
 const NO_DEVICE: &str = "no-device.md";
@@ -12,49 +12,41 @@ const OVER_SHM: &str = "--transport verbs needs an RDMA device; --transport shm 
                         processes of this machine without one";
 const INSTALL: &str = "sudo apt-get install libibverbs1 ibverbs-providers";
 
-type Facts<'a> = (&'a Root, &'a Survey);
+/// The answer of libibverbs on a machine.
+pub(crate) struct Presence<'a>(pub(crate) &'a Root, pub(crate) &'a Survey);
 
-/// Returns the findings on the library, and on devices unless the library hangs.
-pub(crate) fn findings(root: &Root, survey: &Survey) -> Vec<Finding> {
-    let checks = [
-        Check::new("libibverbs", None, library),
-        Check::new("device", None, device),
-        Check::new("fork", Some("fork.md"), |(root, _): &Facts<'_>| fork(root)),
+impl Presence<'_> {
+    pub(crate) const CHECKS: [Check<Self>; 3] = [
+        Check::new("libibverbs", None, Self::library),
+        Check::new("device", None, Self::device)
+            .only_if(|Self(_, survey)| !matches!(survey, Err(NoAnswer::Silent(_)))),
+        Check::new("fork", Some("fork.md"), |Self(root, _)| fork(root))
+            .only_if(|Self(_, survey)| survey.as_ref().is_ok_and(|devices| !devices.is_empty())),
     ];
-    let count = match survey {
-        Survey::Silent(_) => 1,
-        Survey::Devices(devices) if !devices.is_empty() => 3,
-        _ => 2,
-    };
-    examine(&(root, survey), &Subject::Machine, &checks[..count])
-}
 
-fn library((root, survey): &Facts<'_>) -> Found {
-    let kernel = root.rdma_devices();
-    Ok(match survey {
-        Survey::Devices(_) => fine("loaded"),
-        Survey::NoLibrary(error) if kernel.is_empty() => {
-            warning(error.to_string(), OVER_SHM, INSTALL).note(NO_DEVICE)
-        }
-        Survey::NoLibrary(error) => {
-            let seen = format!("{error}; the kernel has {}", kernel.join(", "));
-            broken(seen, OVER_SHM, INSTALL).note(NO_DEVICE)
-        }
-        Survey::NoList(failed) => broken(failed.to_string(), OVER_SHM, "ls -l /dev/infiniband"),
-        Survey::Silent(timeout) => {
-            let seen = format!("no answer within {} s", timeout.as_secs());
-            broken(seen, OVER_SHM, "sudo dmesg | tail -50").note(NO_DEVICE)
-        }
-    })
-}
+    fn library(&self) -> Found {
+        let Err(why) = self.1 else { return Ok(fine("loaded")) };
+        let kernel = self.0.rdma_devices();
+        let (seen, command) = match why {
+            NoAnswer::NoLibrary(error) if kernel.is_empty() => {
+                return Ok(warning(error.to_string(), OVER_SHM, INSTALL).note(NO_DEVICE));
+            }
+            NoAnswer::NoLibrary(_) => {
+                (format!("{why}; the kernel has {}", kernel.join(", ")), INSTALL)
+            }
+            NoAnswer::Failed(_) => (why.to_string(), "ls -l /dev/infiniband"),
+            NoAnswer::Silent(_) => (why.to_string(), "sudo dmesg | tail -50"),
+        };
+        Ok(broken(seen, OVER_SHM, command).note(NO_DEVICE))
+    }
 
-fn device((root, survey): &Facts<'_>) -> Found {
-    match survey {
-        Survey::Devices(devices) if !devices.is_empty() => {
-            let names: Vec<&str> = devices.iter().map(|device| &*device.name).collect();
-            Ok(fine(names.join(", ")))
-        }
-        _ => Ok(without_device(root).note(NO_DEVICE)),
+    fn device(&self) -> Found {
+        let devices = self.1.as_deref().unwrap_or_default();
+        let names: Vec<&str> = devices.iter().map(|device| &*device.name).collect();
+        Ok(match names.is_empty() {
+            false => fine(names.join(", ")),
+            true => without_device(self.0).note(NO_DEVICE),
+        })
     }
 }
 
@@ -65,7 +57,8 @@ fn without_device(root: &Root) -> Finding {
         let seen = format!("the kernel has {}, but libibverbs lists none", kernel.join(", "));
         return broken(seen, OVER_SHM, unlisted(root));
     }
-    let Some(card) = root.names(PCI).iter().find_map(|at| Card::at(root, at)) else {
+    let card = root.names(PCI).into_iter().find_map(|at| Some((rdma_module(root, &at)?, at)));
+    let Some((module, address)) = card else {
         let trial = trial_without_card(root);
         return if root.has(PCI) {
             warning("no RDMA device, and no card that is known to support RDMA", OVER_SHM, trial)
@@ -77,13 +70,13 @@ fn without_device(root: &Root) -> Finding {
                 .command(trial)
         };
     };
-    let driver = card.driver.as_deref().unwrap_or("none");
-    let seen = format!("no RDMA device, but a card at {} (driver {driver})", card.address);
-    let command = match driver {
+    let driver = root.link(&format!("{PCI}/{address}/driver")).unwrap_or("none".to_owned());
+    let seen = format!("no RDMA device, but a card at {address} (driver {driver})");
+    let command = match &*driver {
         "vfio-pci" => "the card is assigned to a virtual machine: run probeline doctor in that \
                        machine"
             .to_owned(),
-        _ => format!("sudo modprobe {} ib_uverbs", card.module),
+        _ => format!("sudo modprobe {module} ib_uverbs"),
     };
     warning(seen, OVER_SHM, command)
 }
@@ -129,32 +122,21 @@ fn trial_without_card(root: &Root) -> String {
     "this kernel has no Soft-RoCE; for a trial in virtual machines: just vm-test".to_owned()
 }
 
-/// A network card that supports RDMA.
-struct Card {
-    address: String,
-    driver: Option<String>,
-    /// The kernel module that provides its RDMA device.
-    module: &'static str,
-}
-
-impl Card {
-    fn at(root: &Root, address: &str) -> Option<Self> {
-        let hex = |name: &str| {
-            let text = root.text(&format!("{PCI}/{address}/{name}")).ok()?;
-            u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
-        };
-        let driver = root.link(&format!("{PCI}/{address}/driver"));
-        // The class is base, sub and interface: 02 is a network, 0207 an InfiniBand controller.
-        let (vendor, device, class) = (hex("vendor")?, hex("device")?, hex("class")?);
-        let module = match (vendor, class >> 8) {
-            // ConnectX-3 and older cards have numbers below that of Connect-IB.
-            (0x15b3, 0x0200 | 0x0207 | 0x0280) if device < 0x1011 => "mlx4_ib",
-            (0x15b3, 0x0200 | 0x0207 | 0x0280) => "mlx5_ib",
-            (0x1d0f, _) if device & 0xfff0 == 0xefa0 => "efa",
-            (_, 0x0207) => "ib_core",
-            _ => return None,
-        };
-        Some(Self { address: address.to_owned(), driver, module })
+/// Returns the kernel module that provides the RDMA device of a network card, if the card has one.
+fn rdma_module(root: &Root, address: &str) -> Option<&'static str> {
+    let hex = |name: &str| {
+        let text = root.text(&format!("{PCI}/{address}/{name}")).ok()?;
+        u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+    };
+    // The class is base, sub and interface: 02 is a network, 0207 an InfiniBand controller.
+    let (vendor, device, class) = (hex("vendor")?, hex("device")?, hex("class")?);
+    match (vendor, class >> 8) {
+        // ConnectX-3 and older cards have numbers below that of Connect-IB.
+        (0x15b3, 0x0200 | 0x0207 | 0x0280) if device < 0x1011 => Some("mlx4_ib"),
+        (0x15b3, 0x0200 | 0x0207 | 0x0280) => Some("mlx5_ib"),
+        (0x1d0f, _) if device & 0xfff0 == 0xefa0 => Some("efa"),
+        (_, 0x0207) => Some("ib_core"),
+        _ => None,
     }
 }
 

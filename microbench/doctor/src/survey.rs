@@ -2,12 +2,12 @@
 
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::channel;
 use std::thread;
 
 use probeline_transport::{Alone, Sizes};
 use probeline_verbs::{
-    AtomicCapability, Builder, Context, Device, DeviceIdentity, DeviceLimits, DeviceList, GidEntry,
+    AtomicCapability, Builder, Context, DeviceIdentity, DeviceLimits, DeviceList, GidEntry,
     Library, OpenError, PciAtomics, Port, PortError, Retry, SetupError, VerbFailed,
 };
 
@@ -22,6 +22,9 @@ const RETRY: Option<Retry> = match Retry::new(14, 3) {
     Err(_) => None,
 };
 
+/// errno(3).
+const ENODEV: i32 = 19;
+
 /// The devices to query, and whether to test their atomics.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
@@ -31,18 +34,8 @@ pub struct Query {
     pub trial: bool,
 }
 
-/// The result of querying libibverbs for the devices of this machine.
-#[derive(Clone, Debug)]
-pub enum Survey {
-    /// libibverbs could not be loaded.
-    NoLibrary(SetupError),
-    /// libibverbs could not list devices.
-    NoList(VerbFailed),
-    /// libibverbs did not answer within this time.
-    Silent(Duration),
-    /// The devices in libibverbs' order; empty if the machine has none.
-    Devices(Vec<Surveyed>),
-}
+/// The devices in libibverbs' order, empty if the machine has none, or why libibverbs listed none.
+pub type Survey = Result<Vec<Surveyed>, NoAnswer>;
 
 /// A device that libibverbs listed.
 #[derive(Clone, Debug)]
@@ -50,7 +43,7 @@ pub struct Surveyed {
     /// Its name, such as `mlx5_0`.
     pub name: String,
     /// Its facts, or why there are none.
-    pub facts: Result<Facts, NoFacts>,
+    pub facts: Result<Facts, NoAnswer>,
 }
 
 impl Surveyed {
@@ -59,12 +52,17 @@ impl Surveyed {
     }
 }
 
-/// The reason why there are no facts about a device.
-#[derive(Clone, Debug)]
-pub enum NoFacts {
-    /// The device could not be opened or queried.
-    Failed(VerbFailed),
-    /// The device, or one before it, did not answer within this time.
+/// The reason why libibverbs did not answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum NoAnswer {
+    /// libibverbs could not be loaded.
+    #[error(transparent)]
+    NoLibrary(#[from] SetupError),
+    /// The devices could not be listed, or a device could not be opened or queried.
+    #[error(transparent)]
+    Failed(#[from] VerbFailed),
+    /// libibverbs, the device or one before it did not answer within this time.
+    #[error("no answer within {} s", .0.as_secs())]
     Silent(Duration),
 }
 
@@ -103,54 +101,59 @@ pub enum Trial {
     NotTried(&'static str),
 }
 
-enum Reply {
-    Ended(Survey),
-    Listed(Vec<String>),
-    Device(Surveyed),
-}
-
-/// Queries the library that `load` returns in a separate thread. A device that hangs blocks that
-/// thread and not the caller, who waits for each answer at most `timeout`.
+/// Queries the library that `load` returns in separate threads. A device that hangs blocks its thread
+/// and not the caller, who waits for each answer at most `timeout`.
+///
+/// # Errors
+/// [`NoAnswer`]: libibverbs listed no devices.
 pub fn survey<L>(load: L, options: &Query, timeout: Duration) -> Survey
 where
-    L: FnOnce() -> Result<Library, SetupError> + Send + 'static,
+    L: Fn() -> Result<Library, SetupError> + Clone + Send + 'static,
 {
-    let (send, replies) = channel();
-    let options = options.clone();
-    thread::spawn(move || {
-        if let Some(survey) = query(load, &options, &send) {
-            // Ignores an error: the receiver may be gone.
-            let _ = send.send(Reply::Ended(survey));
-        }
-    });
-    collect(&replies, timeout)
+    let Query { device: wanted, trial } = options.clone();
+    let list = load.clone();
+    let names = within(timeout, move || {
+        let names = DeviceList::new(list()?)?.iter().map(|device| device.name()).collect();
+        Ok::<Vec<String>, NoAnswer>(names)
+    })?;
+    let names = names.into_iter().filter(|name| wanted.as_ref().is_none_or(|its| its == name));
+    Ok(one_by_one(names, timeout, move |name| facts(load()?, name, trial)))
 }
 
-/// Returns a survey that ended early; devices are sent one by one.
-fn query<L>(load: L, options: &Query, send: &Sender<Reply>) -> Option<Survey>
-where
-    L: FnOnce() -> Result<Library, SetupError>,
-{
-    let library = match load() {
-        Ok(library) => library,
-        Err(error) => return Some(Survey::NoLibrary(error)),
-    };
-    let list = match DeviceList::new(library) {
-        Ok(list) => list,
-        Err(failed) => return Some(Survey::NoList(failed)),
-    };
-    let wanted = |name: &str| options.device.as_deref().is_none_or(|wanted| wanted == name);
-    let devices: Vec<Device<'_>> = list.iter().filter(|device| wanted(&device.name())).collect();
-    let names = devices.iter().map(Device::name).collect();
-    send.send(Reply::Listed(names)).ok()?;
-    for device in devices {
-        let facts = facts(library, &device, options.trial).map_err(NoFacts::Failed);
-        send.send(Reply::Device(Surveyed { name: device.name(), facts })).ok()?;
-    }
-    None
+/// Waits for what `work` returns in a thread of its own.
+fn within<T: Send + 'static>(
+    timeout: Duration,
+    work: impl FnOnce() -> Result<T, NoAnswer> + Send + 'static,
+) -> Result<T, NoAnswer> {
+    let (send, answer) = channel();
+    // Ignores an error: the receiver may be gone.
+    thread::spawn(move || send.send(work()));
+    answer.recv_timeout(timeout).unwrap_or(Err(NoAnswer::Silent(timeout)))
 }
 
-fn facts(library: Library, device: &Device<'_>, trial: bool) -> Result<Facts, VerbFailed> {
+/// Queries the devices up to one that hangs, and none after it.
+fn one_by_one(
+    names: impl Iterator<Item = String>,
+    timeout: Duration,
+    facts: impl Fn(&str) -> Result<Facts, NoAnswer> + Clone + Send + 'static,
+) -> Vec<Surveyed> {
+    let mut hangs = false;
+    let query = |name: String| {
+        let (facts, device) = (facts.clone(), name.clone());
+        let facts = match hangs {
+            true => Err(NoAnswer::Silent(timeout)),
+            false => within(timeout, move || facts(&device)),
+        };
+        hangs = matches!(facts, Err(NoAnswer::Silent(_)));
+        Surveyed { name, facts }
+    };
+    names.map(query).collect()
+}
+
+fn facts(library: Library, name: &str, trial: bool) -> Result<Facts, NoAnswer> {
+    let list = DeviceList::new(library)?;
+    let gone = VerbFailed { verb: "ibv_get_device_list", errno: ENODEV };
+    let device = list.iter().find(|device| device.name() == name).ok_or(gone)?;
     let context = device.open()?;
     let limits = context.limits()?;
     let port = |number| {
@@ -161,7 +164,7 @@ fn facts(library: Library, device: &Device<'_>, trial: bool) -> Result<Facts, Ve
         identity: context.identity()?,
         limits,
         pci_atomics: context.pci_atomics(),
-        ports: (1..=limits.ports).map(port).collect::<Result<_, _>>()?,
+        ports: (1..=limits.ports).map(port).collect::<Result<_, VerbFailed>>()?,
         trial: Trial::NotTried("it was not requested"),
     };
     if trial {
@@ -197,79 +200,47 @@ fn try_atomics(library: Library, context: &Context, facts: &Facts) -> Trial {
     }
 }
 
-fn collect(replies: &Receiver<Reply>, timeout: Duration) -> Survey {
-    let names = match replies.recv_timeout(timeout) {
-        Ok(Reply::Listed(names)) => names,
-        Ok(Reply::Ended(survey)) => return survey,
-        // The list is sent first. A thread that has terminated sends nothing more.
-        Ok(Reply::Device(_)) | Err(_) => return Survey::Silent(timeout),
-    };
-    let mut received = Vec::with_capacity(names.len());
-    let mut hangs = false;
-    for name in names {
-        let answer =
-            if hangs { Err(RecvTimeoutError::Timeout) } else { replies.recv_timeout(timeout) };
-        match answer {
-            Ok(Reply::Device(surveyed)) => received.push(surveyed),
-            _ => {
-                // The devices after it are not queried.
-                hangs = true;
-                received.push(Surveyed { name, facts: Err(NoFacts::Silent(timeout)) });
-            }
-        }
-    }
-    Survey::Devices(received)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Doctor, Subject, Verdict};
+    use crate::{Doctor, Verdict};
 
     const MOMENT: Duration = Duration::from_millis(20);
 
-    fn silent(survey: &Survey) -> Vec<(&str, bool)> {
-        let Survey::Devices(devices) = survey else { panic!("{survey:?}") };
-        let is_silent = |facts: &Result<Facts, NoFacts>| matches!(facts, Err(NoFacts::Silent(_)));
-        devices.iter().map(|device| (device.name.as_str(), is_silent(&device.facts))).collect()
-    }
-
-    /// The querying thread lives as long as `send`.
-    #[test]
-    fn gives_up_at_hanging_device() {
-        let (send, replies) = channel();
-        let names = ["mlx5_0", "mlx5_1"].map(str::to_owned).to_vec();
-        send.send(Reply::Listed(names)).unwrap();
-        let survey = collect(&replies, MOMENT);
-        assert_eq!(silent(&survey), [("mlx5_0", true), ("mlx5_1", true)]);
-        let findings = Doctor::new("/nowhere/at/all").examine(&survey);
-        for name in ["mlx5_0", "mlx5_1"] {
-            let of_device = findings
-                .iter()
-                .find(|finding| finding.check == "device" && finding.subject.to_string() == name);
-            let line = of_device.unwrap().line("notes");
-            assert_eq!(of_device.unwrap().verdict, Verdict::Broken, "{line}");
-            assert!(line.contains("no answer within 0 s") && line.contains("dmesg"), "{line}");
+    fn hang<T>() -> T {
+        loop {
+            thread::park();
         }
-        assert!(findings.iter().any(|finding| finding.subject == Subject::Machine));
-        drop(send);
     }
 
     #[test]
-    fn reports_devices_before_hanging_one() {
-        let (send, replies) = channel();
-        let names = ["mlx5_0", "mlx5_1", "mlx5_2"].map(str::to_owned).to_vec();
-        send.send(Reply::Listed(names)).unwrap();
+    fn stops_at_hanging_device() {
+        let names = ["mlx5_0", "mlx5_1", "mlx5_2"];
         let failed = VerbFailed { verb: "ibv_open_device", errno: 13 };
-        let received = Surveyed { name: "mlx5_0".to_owned(), facts: Err(NoFacts::Failed(failed)) };
-        send.send(Reply::Device(received)).unwrap();
-        let survey = collect(&replies, MOMENT);
-        assert_eq!(silent(&survey), [("mlx5_0", false), ("mlx5_1", true), ("mlx5_2", true)]);
+        let facts = move |name: &str| match name {
+            "mlx5_0" => Err(failed.into()),
+            "mlx5_1" => hang(),
+            _ => panic!("{name} is queried"),
+        };
+        let devices = one_by_one(names.into_iter().map(str::to_owned), MOMENT, facts);
+        let findings = Doctor::new("/nowhere/at/all").examine(&Ok(devices));
+        let hint = ["ibv_open_device failed", "no answer within 0 s", "no answer within 0 s"];
+        for (name, hint) in names.into_iter().zip(hint) {
+            let of_device = |finding: &&crate::Finding| finding.subject == name;
+            let [finding] = &findings.iter().filter(of_device).collect::<Vec<_>>()[..] else {
+                panic!("{findings:?}")
+            };
+            let line = finding.line();
+            assert_eq!((finding.check, finding.verdict), ("device", Verdict::Broken), "{line}");
+            assert!(line.contains(hint), "{line}");
+            assert_eq!(line.contains("dmesg"), name != "mlx5_0", "{line}");
+        }
+        assert!(findings.iter().any(|finding| finding.subject == "machine"));
     }
 
     #[test]
     fn missing_list_is_silent() {
-        let (_send, replies) = channel();
-        assert!(matches!(collect(&replies, MOMENT), Survey::Silent(MOMENT)));
+        let survey = survey(hang, &Query::default(), MOMENT);
+        assert!(matches!(survey, Err(NoAnswer::Silent(MOMENT))));
     }
 }

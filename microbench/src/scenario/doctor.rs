@@ -72,7 +72,7 @@ fn print(findings: &[Finding]) -> io::Result<()> {
         writeln!(out)?;
     }
     for finding in findings.iter().filter(|finding| wanted(finding.verdict)) {
-        let lines = finding.lines(probeline_doctor::FOLDER);
+        let lines = finding.lines();
         let [first, more @ ..] = &lines[..] else { continue };
         out.line(first)?;
         more.iter().try_for_each(|line| out.line(&format!("    {line}")))?;
@@ -82,7 +82,7 @@ fn print(findings: &[Finding]) -> io::Result<()> {
 
 /// Fails if neither libibverbs nor the kernel has the device: its name is misspelt.
 fn known(doctor: &Doctor, survey: &Survey, device: &str) -> Result<()> {
-    let listed = matches!(survey, Survey::Devices(devices) if !devices.is_empty());
+    let listed = survey.as_ref().is_ok_and(|devices| !devices.is_empty());
     let found = doctor.devices();
     if listed || found.iter().any(|name| name == device) {
         return Ok(());

@@ -220,7 +220,7 @@ pub(crate) fn expect(findings: &[Finding], expected: &str) {
         head.get(9..).unwrap() == format!("{subject}, {check}")
     };
     let found: Vec<String> =
-        findings.iter().filter(of_check).map(|finding| finding.line("notes")).collect();
+        findings.iter().filter(of_check).map(|finding| finding.line()).collect();
     if head.starts_with("absent") {
         assert_eq!(found, [""; 0], "{expected}");
         return;
