@@ -8,7 +8,8 @@ use crate::axis::Kind;
 use crate::chart::{Chapter, Chart, Take};
 use crate::distinct;
 use crate::number::ranks_name;
-use crate::plot::Series;
+use crate::origin::cell;
+use crate::plot::{Form, Series};
 use crate::run::{Fields, Run};
 
 const LOAD_FACTOR: (&str, Kind) = ("load factor", Kind::FromZero);
@@ -22,7 +23,7 @@ pub(crate) fn all(runs: &[Run]) -> Vec<Chapter> {
         [comparison(runs), latency(runs), distribution(runs), throughput(runs), programs(runs)];
     let mut lines = Vec::new();
     let plots = all.iter_mut().flat_map(|chapter| &mut chapter.plots);
-    for series in plots.filter(|plot| plot.form.has_lines()).flat_map(|plot| &mut plot.series) {
+    for series in plots.filter(|plot| plot.form == Form::Lines).flat_map(|plot| &mut plot.series) {
         series.line_at = lines.iter().position(|line| *line == series.line).unwrap_or(lines.len());
         if series.line_at == lines.len() {
             lines.push(series.line.clone());
@@ -164,9 +165,9 @@ fn distribution(runs: &[Run]) -> Chapter {
     /// Operations without a table that the chart shows, if they were measured.
     const ALONE: [&str; 6] =
         ["READ 8 B", "READ 64 B", "READ 4096 B", "WRITE 8 B", "CAS random word", "FAA random word"];
-    const CAPTION: &str = "Nanoseconds. One operation at a time by rank 0, each timed individually. A curve begins \
-         at the fastest operation and ends at the slowest; latencies below the clock's resolution \
-         are shown as 1 ns.";
+    const CAPTION: &str = "Nanoseconds. One operation at a time by rank 0, each timed individually. The first point is \
+         the fastest operation, and the last one the slowest; latencies below the clock's \
+         resolution are shown as 1 ns.";
     let chart = |id: &str, title: &str, take: Take| {
         let x = ("share of operations that were faster", Kind::Nines);
         let y = ("ns", Kind::Fitting);
@@ -229,105 +230,105 @@ fn shown_loads(runs: &[Run]) -> Vec<f64> {
     middle.into_iter().chain(last.copied()).collect()
 }
 
-/// Returns for each latency of a histogram the share of operations that were faster, and the
-/// latency.
+/// Returns the latencies of a histogram at some shares of operations that were faster: the fastest,
+/// percentiles, and the slowest.
 fn curve(row: &Fields) -> Option<Vec<[f64; 2]>> {
     let pairs = row.get("histogram")?.as_array()?;
     let pair = |pair: &Value| Some([pair.get(0)?.as_f64()?, pair.get(1)?.as_f64()?]);
     let pairs: Vec<[f64; 2]> = pairs.iter().filter_map(pair).filter(|[_, n]| *n > 0.0).collect();
     let total: f64 = pairs.iter().map(|[_, count]| count).sum();
-    let mut before = 0.0;
-    let points = pairs.into_iter().map(|[ns, count]| {
-        let share = before / total;
-        before += count;
+    let slowest = 1.0 - 1.0 / total.max(1.0);
+    let shares = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999].into_iter().filter(|share| *share < slowest);
+    let at = |share: f64| {
+        let mut faster = share * total;
+        let slower = pairs.iter().find(|[_, count]| {
+            faster -= count;
+            faster < 0.0
+        });
         // The latency may be below the resolution of the clock. A logarithmic axis has no 0.
-        [share, ns.max(1.0)]
-    });
-    let mut points: Vec<[f64; 2]> = points.collect();
-    // All operations except the slowest one took at most this time.
-    let last = [1.0 - 1.0 / total.max(1.0), points.last()?[1]];
-    points.extend((last[0] > points.last()?[0]).then_some(last));
-    Some(points)
+        slower.or(pairs.last()).map(|[ns, _]| [share, ns.max(1.0)])
+    };
+    shares.chain([slowest]).map(at).collect()
 }
 
 /// Parameters that vary with the number of ranks.
 const AXES: [&str; 3] = ["ranks", "table_bytes", "buckets_per_rank"];
 
-/// Returns a chart of a rate by ranks, with a series for each text of `what`.
-fn rates(
+/// Returns a chart of a field by ranks, with a series for each combination of the texts `hue`.
+fn by_ranks(
     texts: [&str; 3],
+    (y, unit): ((&'static str, Kind), f64),
     commands: &'static [&'static str],
-    rate: &'static str,
-    what: fn(&Fields) -> Option<String>,
+    field: &'static str,
+    hue: &'static [&'static str],
 ) -> Chart {
-    let chart = Chart::new(texts, ("ranks", Kind::Counts), MILLIONS, commands, move |run, row| {
-        let point = [row.number("ranks")?, row.number(rate)? / 1e6];
-        Some(Series { chunk_buckets: run.chunk_buckets(row), ..Series::of(what(row)?, point) })
+    let chart = Chart::new(texts, ("ranks", Kind::Counts), y, commands, move |run, row| {
+        let point = [row.number("ranks")?, row.number(field)? / unit];
+        let texts: Option<Vec<String>> = hue.iter().map(|name| row.get(name).map(cell)).collect();
+        let series = Series::of(texts?.join(", "), point);
+        Some(Series { chunk_buckets: run.chunk_buckets(row), ..series })
     });
     chart.joining(&AXES)
 }
 
 /// Plots rates by ranks and by machines.
 fn throughput(runs: &[Run]) -> Chapter {
-    let texts = [
+    let find_or_puts = [
         "throughput",
         "Find-or-puts per second",
         "Million find-or-puts per second by all ranks at once, in a table that is empty at first; \
          the median of a run's repetitions, and of several runs of the same ranks.",
     ];
-    let find_or_puts =
-        rates(texts, &["bench-throughput"], "median_ops_per_s", |row| named(row, "workload"));
-    let texts = [
+    let states = [
         "exploration",
         "States explored per second",
         "Million new states per second by all ranks at once, from the initial state to the last, \
          without the time to read the net.",
     ];
-    let states = rates(texts, &["explore"], "states_per_s", |row| named(row, "model"));
+    let here = [
+        by_ranks(
+            find_or_puts,
+            (MILLIONS, 1e6),
+            &["bench-throughput"],
+            "median_ops_per_s",
+            &["workload"],
+        ),
+        by_ranks(states, (MILLIONS, 1e6), &["explore"], "states_per_s", &["model"]),
+    ];
     let lead = "Operations per second of all ranks together, and of simulated clusters beside the paper's.";
     Chapter::new(
         ["throughput", "Throughput by ranks and machines", lead],
         runs,
-        [find_or_puts, states].into_iter().chain(paper::throughputs()),
+        here.into_iter().chain(paper::throughputs()),
     )
-}
-
-fn named(row: &Fields, field: &str) -> Option<String> {
-    row.text(field).map(str::to_owned)
 }
 
 /// Plots the map by mode and workload; queues, the integer sort and programs on shared pages by ranks.
 fn programs(runs: &[Run]) -> Chapter {
-    let queue = |id: &str, title: &str, rate| {
-        let caption = "Million 64-bit values per second by all ranks: all on one ring, or each rank on the ring of the \
-                       next rank; one or several values per call.";
-        rates([id, title, caption], &["bench-queue"], rate, |row| {
-            Some(format!("{}, {} per call", row.text("rings")?, row.count("batch")?))
-        })
+    const QUEUE: &str = "Million 64-bit values per second by all ranks: all on one ring, or each rank on the ring of the \
+                         next rank; the number is that of values per call.";
+    let queue = |id, title, field| {
+        let texts = [id, title, QUEUE];
+        by_ranks(texts, (MILLIONS, 1e6), &["bench-queue"], field, &["rings", "batch"])
     };
-    let texts = [
+    let sort = [
         "isx",
         "Integers sorted per second",
         "Million keys per second by all ranks together, as the benchmark ISx. Simulated time is that of sending the \
          keys.",
     ];
-    let sort = rates(texts, &["isx"], "keys_per_s", |row| named(row, "carrier"));
-    let texts = [
+    let pages = [
         "dsm",
         "Speedup of programs on shared pages",
         "The time of the same program on the memory of one rank, divided by that of all ranks.",
     ];
     let y = ("speedup", Kind::Fitting);
-    let pages = Chart::new(texts, ("ranks", Kind::Counts), y, &["dsm"], |_, row| {
-        let what = format!("{}, {}", row.text("program")?, row.text("protocol")?);
-        Some(Series::of(what, [row.number("ranks")?, row.number("speedup")?]))
-    });
     let charts = [
         map(),
         queue("queue-pushes", "Pushes to queues per second", "pushes_per_s"),
         queue("queue-pops", "Pops from queues per second", "pops_per_s"),
-        sort,
-        pages.joining(&AXES),
+        by_ranks(sort, (MILLIONS, 1e6), &["isx"], "keys_per_s", &["carrier"]),
+        by_ranks(pages, (y, 1.0), &["dsm"], "speedup", &["program", "protocol"]),
     ];
     Chapter::new(["programs", "The map, queues and programs", ""], runs, charts)
 }
@@ -359,7 +360,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plot::{Form, Plot};
+    use crate::plot::Plot;
     use crate::run::made_up;
 
     fn run(command: &str, number: usize, parameters: Value, rows: Value) -> Run {
@@ -431,11 +432,11 @@ mod tests {
     #[test]
     fn curve_spans_fastest_to_slowest() {
         let points = curve(&inserts(&[0.5]).rows[0]).unwrap();
-        // The slowest operation is alone in its step, so the step is the end of the curve.
-        let steps = [[0.0, 100.0], [0.6, 200.0], [0.999, 9_000.0], [0.9999, 9_999.0]];
-        assert_eq!(points, steps);
+        let shares = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999];
+        let latencies = [100.0, 100.0, 200.0, 200.0, 9_000.0, 9_999.0];
+        assert_eq!(points, [0, 1, 2, 3, 4, 5].map(|at| [shares[at], latencies[at]]));
         let same = run("x", 1, json!({}), json!([{ "histogram": [[7, 1_000]] }]));
-        assert_eq!(curve(&same.rows[0]).unwrap(), [[0.0, 7.0], [0.999, 7.0]]);
+        assert_eq!(curve(&same.rows[0]).unwrap().last(), Some(&[0.999, 7.0]));
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl Style {
     /// Draws a short line with a marker, 280 wide and 120 high, for a legend.
     fn key(&self, form: Form) -> Markup {
         html! {
-            @if form.has_lines() { (line(self, [(0, 60), (280, 60)])) }
+            @if form == Form::Lines { (line(self, [(0, 60), (280, 60)])) }
             (markers(self, html! { (marker(self, (140, 60))) }))
         }
     }
@@ -161,7 +161,6 @@ const TITLE_TEXT: usize = 140;
 const TITLE_TENTHS: usize = 7;
 /// Minimum distance of the markers of a line, as a share of the x axis.
 const APART: f64 = 0.035;
-const FAR_APART: f64 = 0.25;
 
 /// The place of the plot area in a picture of a plot.
 struct Sheet<'p> {
@@ -281,11 +280,11 @@ fn layers(sheet: &Sheet<'_>) -> Markup {
             g class=(format!("series k{at} s{}", style.colour)) data-transport=(series.transport)
                 data-c=(series.chunk_buckets.map(|c| c.to_string()).unwrap_or_default()) {
                 title { (series.label) }
-                @if plot.form.has_lines() {
-                    (line(style, path(sheet, &series.points)))
+                @if plot.form == Form::Lines {
+                    (line(style, series.points.iter().map(|point| sheet.point(*point))))
                 }
                 (markers(style, html! {
-                    @for point in sparse(&series.points, plot, style) {
+                    @for point in sparse(&series.points, plot) {
                         @if plot.form == Form::Bars { (bar(style, sheet, point)) }
                         @else { (marker(style, sheet.point(point))) }
                     }
@@ -333,32 +332,12 @@ fn cut(name: &str) -> String {
     }
 }
 
-/// Returns the corners of a line. A curve has steps: each value holds until the next one, since
-/// there is no measurement between.
-fn path(sheet: &Sheet<'_>, points: &[[f64; 2]]) -> Vec<(i32, i32)> {
-    let mut path = Vec::new();
-    for (at, &point) in points.iter().enumerate() {
-        if let (Form::Curves, Some(before)) = (sheet.plot.form, at.checked_sub(1)) {
-            path.push(sheet.point([point[0], points[before][1]]));
-        }
-        path.push(sheet.point(point));
-    }
-    path
-}
-
-/// Returns the points of a line whose markers do not touch, including both ends. A curve has few
-/// markers, at different places for each colour, because curves overlap.
-fn sparse(points: &[[f64; 2]], plot: &Plot, style: &Style) -> Vec<[f64; 2]> {
-    let (apart, first) = match plot.form {
-        Form::Dots | Form::Bars => return points.to_vec(),
-        Form::Lines => (APART, f64::NEG_INFINITY),
-        Form::Curves => (FAR_APART, FAR_APART * style.colour as f64 / COLOURS.len() as f64),
-    };
+/// Returns the points of a line whose markers do not touch, including both ends.
+fn sparse(points: &[[f64; 2]], plot: &Plot) -> Vec<[f64; 2]> {
     let mut kept: Vec<[f64; 2]> = Vec::new();
     for (at, point) in points.iter().enumerate() {
-        let share = plot.x.share(point[0]);
-        let far = kept.last().map_or(share >= first, |last| share - plot.x.share(last[0]) >= apart);
-        if far || at + 1 == points.len() {
+        let far = |last: &[f64; 2]| plot.x.share(point[0]) - plot.x.share(last[0]) >= APART;
+        if plot.form != Form::Lines || kept.last().is_none_or(far) || at + 1 == points.len() {
             kept.push(*point);
         }
     }
