@@ -12,16 +12,14 @@ const MAX_LEVELS: usize = 64;
 
 /// Returns the CPU time that this process may use, in CPUs; `None` without a limit.
 pub(crate) fn cpus(root: &Root) -> Option<f64> {
-    let unified = |dir: &str| {
-        let text = root.text(&format!("{dir}/cpu.max")).ok()?;
-        let (quota, period) = text.split_once(' ')?;
-        share(quota.parse().ok()?, period.parse().ok()?)
-    };
-    let old = |dir: &str| {
+    min(root, |dir| {
+        let text = root.text(&format!("{dir}/cpu.max")).unwrap_or_default();
+        if let Some((quota, period)) = text.split_once(' ') {
+            return share(quota.parse().ok()?, period.parse().ok()?);
+        }
         let number = |name| root.number::<f64>(&format!("{dir}/{name}")).ok();
         share(number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
-    };
-    min(&dirs(root, None), unified, &dirs(root, Some("cpu")), old)
+    })
 }
 
 /// Returns quota / period, in CPUs; a quota of -1 means no limit.
@@ -34,44 +32,38 @@ fn share(quota_us: f64, period_us: f64) -> Option<f64> {
 /// Returns the memory that this process may use, in bytes; `None` without a limit. Version 1
 /// reports a number larger than any memory if there is no limit.
 pub(crate) fn memory(root: &Root) -> Option<u64> {
-    let limit =
-        |name: &'static str| move |dir: &str| root.number::<u64>(&format!("{dir}/{name}")).ok();
-    let (unified, old) = (dirs(root, None), dirs(root, Some("memory")));
-    min(&unified, limit("memory.max"), &old, limit("memory.limit_in_bytes"))
+    min(root, |dir| {
+        let limit = |name| root.number::<u64>(&format!("{dir}/{name}")).ok();
+        limit("memory.max").or_else(|| limit("memory.limit_in_bytes"))
+    })
 }
 
-/// Returns the smallest limit of all groups that contain this process.
-fn min<T: PartialOrd>(
-    unified: &[String],
-    of_unified: impl Fn(&str) -> Option<T>,
-    old: &[String],
-    of_old: impl Fn(&str) -> Option<T>,
-) -> Option<T> {
-    let unified = unified.iter().filter_map(|dir| of_unified(dir));
-    let all = unified.chain(old.iter().filter_map(|dir| of_old(dir)));
-    all.reduce(|min, limit| if limit < min { limit } else { min })
+/// Returns the smallest limit of all groups that contain this process. The files of a limit have
+/// different names in versions 1 and 2, and only folders of its controller have them.
+fn min<T: PartialOrd>(root: &Root, limit: impl Fn(&str) -> Option<T>) -> Option<T> {
+    let limits = dirs(root).into_iter().filter_map(|dir| limit(&dir));
+    limits.reduce(|min, limit| if limit < min { limit } else { min })
 }
 
-/// Returns the folders of the groups of this process, from the root of each hierarchy down: the
-/// hierarchy with this controller in version 1, or that of version 2. A container may see only its
-/// own group, as the root of the mount; the path then names groups above it.
-fn dirs(root: &Root, controller: Option<&str>) -> Vec<String> {
-    let text = root.text(OF_THIS_PROCESS).unwrap_or_default();
-    let mut lines = text.lines().take(MAX_HIERARCHIES).filter_map(|line| {
+/// Returns the folders of the groups of this process, from the root of each hierarchy down. A
+/// container may see only its own group, as the root of the mount; the path then names groups above
+/// it.
+fn dirs(root: &Root) -> Vec<String> {
+    let text = root.text(OF_THIS_PROCESS).unwrap_or_else(|_| "0::/".to_owned());
+    let lines = text.lines().take(MAX_HIERARCHIES).filter_map(|line| {
         let (_, after_number) = line.split_once(':')?;
         after_number.split_once(':')
     });
-    let matches = |controllers: &str| match controller {
-        Some(name) => controllers.split(',').any(|its| its == name),
-        None => controllers.is_empty(),
-    };
-    let (controllers, path) = lines.find(|(its, _)| matches(its)).unwrap_or_default();
-    let mounts: &[String] = &match controller {
+    let dirs = lines.flat_map(|(controllers, path)| {
         // `cpu` is a link to `cpu,cpuacct` where both controllers share a mount.
-        Some(name) => vec![format!("{MOUNTED}/{name}"), format!("{MOUNTED}/{controllers}")],
-        None => vec![MOUNTED.to_owned(), format!("{MOUNTED}/unified")],
-    };
-    mounts.iter().flat_map(|mount| below(mount, path)).collect()
+        let mounts = match controllers {
+            "" => vec!["", "unified"],
+            _ => controllers.split(',').chain([controllers]).collect(),
+        };
+        let below = |name| below(&format!("{MOUNTED}/{name}"), path);
+        mounts.into_iter().flat_map(below).collect::<Vec<_>>()
+    });
+    dirs.collect()
 }
 
 /// Returns `mount` and every folder along `path` below it. A path with `..` names a group outside
