@@ -71,24 +71,6 @@ impl Style {
     fn rgb(&self) -> &'static str {
         COLOURS[self.colour].0
     }
-
-    /// Draws a short line with a marker, 280 wide and 120 high, for a legend.
-    fn key(&self, form: Form) -> Markup {
-        html! {
-            @if form == Form::Lines { (line(self, [(0, 60), (280, 60)])) }
-            (markers(self, html! { (marker(self, (140, 60))) }))
-        }
-    }
-}
-
-/// Draws the symbol of a series for the legend of a page.
-pub(crate) fn key(series: &Series, form: Form) -> Markup {
-    let style = Style::of(series);
-    html! {
-        svg class=(format!("key s{}", style.colour)) viewBox="0 0 280 120" aria-hidden="true" {
-            (style.key(form))
-        }
-    }
 }
 
 fn polyline(points: impl IntoIterator<Item = (i32, i32)>, colour: &str, thickness: i32) -> Markup {
@@ -156,9 +138,9 @@ const THIN: i32 = 10;
 const LETTER: i32 = 80;
 /// Maximum letters of a name along an axis; the table of the plot has the whole name.
 const MAX_NAME_LETTERS: usize = 30;
-/// The size of a title, and the maximum width of a letter in tenths of it.
-const TITLE_TEXT: usize = 140;
-const TITLE_TENTHS: usize = 7;
+/// Maximum letters of a name in the legend, and the width of the symbol before it.
+const MAX_LABEL_LETTERS: usize = 48;
+const KEY: i32 = 430;
 /// Minimum distance of the markers of a line, as a share of the x axis.
 const APART: f64 = 0.035;
 
@@ -218,51 +200,42 @@ fn along(share: f64, first: i32, last: i32) -> i32 {
     first + (share.clamp(0.0, 1.0) * f64::from(last - first)).round() as i32
 }
 
-/// Draws a plot for a page, which has its own `id`s and colours.
+/// Draws a plot with its legend. A page has colours of its own, and hides series.
 pub(crate) fn draw(plot: &Plot) -> Markup {
     let sheet = Sheet::of(plot);
+    let widest =
+        plot.series.iter().map(|series| cut(&series.label, MAX_LABEL_LETTERS).chars().count());
+    let columns = WIDTH / (KEY + small(widest.max().unwrap_or(0)) * LETTER);
+    let lines = small(plot.series.len().div_ceil(columns as usize));
+    let height = sheet.height() + lines * LINE + 120;
     html! {
-        svg viewBox=(format!("0 0 {WIDTH} {}", sheet.height())) role="img" aria-label=(plot.title)
+        svg width=(WIDTH / TENTHS) height=(height / TENTHS)
+            viewBox=(format!("0 0 {WIDTH} {height}")) font-family="sans-serif" role="img"
+            aria-label=(plot.title)
             data-area=(format!("{} {TOP} {RIGHT} {}", sheet.left, sheet.bottom))
             data-x-scale=[(plot.x.scale == Scale::Linear).then_some("linear")] {
-            (layers(&sheet))
-        }
-    }
-}
-
-/// Draws a plot as a separate file, with its title, a legend and a white background.
-pub(crate) fn standalone(plot: &Plot) -> String {
-    let sheet = Sheet::of(plot);
-    let (head, line) = (30 * TENTHS, 18 * TENTHS);
-    let bottom = head + sheet.height();
-    let height = bottom + small(plot.series.len()) * line + 100;
-    let place = |at: usize| format!("translate(100 {})", bottom + small(at) * line);
-    html! {
-        svg xmlns="http://www.w3.org/2000/svg" width=(WIDTH / TENTHS)
-            height=(height / TENTHS) viewBox=(format!("0 0 {WIDTH} {height}"))
-            font-family="sans-serif" {
-            title { (plot.title) }
-            desc { (plot.caption) }
+            desc { (plot.title) ". " (plot.caption) }
             rect width=(WIDTH) height=(height) fill="#ffffff" {}
-            text x="100" y="200" font-size=(title_text(&plot.title)) font-weight="bold"
-                fill=(INK.0) { (plot.title) }
-            g transform=(format!("translate(0 {head})")) { (layers(&sheet)) }
-            @for (at, series) in plot.series.iter().enumerate() {
-                g transform=(place(at)) {
-                    (Style::of(series).key(plot.form))
-                    text x="330" y="95" font-size="110" fill=(INK.0) { (series.label) }
+            (layers(&sheet))
+            g class="legend" {
+                @for (series, at) in plot.series.iter().zip(0..) {
+                    (entry(series, plot.form, at, (at % columns * (WIDTH / columns) + 100, sheet.height() + 60 + at / columns * LINE)))
                 }
             }
         }
     }
-    .into_string()
 }
 
-/// Returns the text size at which a title fits the width of the picture, at most the normal one.
-fn title_text(title: &str) -> usize {
-    let letters = title.chars().count().max(1);
-    let fits = (WIDTH as usize - 200) * 10 / (letters * TITLE_TENTHS);
-    fits.min(TITLE_TEXT)
+/// Draws a short line with a marker, and the name of a series.
+fn entry(series: &Series, form: Form, at: i32, (x, y): (i32, i32)) -> Markup {
+    let style = &Style::of(series);
+    html! {
+        g class=(format!("k{at} s{}", style.colour)) transform=(format!("translate({x} {y})")) {
+            @if form == Form::Lines { (line(style, [(0, 60), (280, 60)])) }
+            (markers(style, html! { (marker(style, (140, 60))) }))
+            text x="330" y="100" font-size=(TEXT) fill=(INK.0) { (cut(&series.label, MAX_LABEL_LETTERS)) }
+        }
+    }
 }
 
 /// Draws grid, axes and series, each as a group.
@@ -309,12 +282,12 @@ fn axes(sheet: &Sheet<'_>) -> Markup {
             (text((middle, sheet.height()), "-0.5ex", "middle", INK.0, &sheet.plot.x.title))
             (axis([(left, TOP), (left, bottom)]))
             @for (y, label) in sheet.y_ticks() {
-                (text((left - 2 * TICK, y), "0.5ex", "end", FAINT.0, &cut(label)))
+                (text((left - 2 * TICK, y), "0.5ex", "end", FAINT.0, &cut(label, MAX_NAME_LETTERS)))
                 (axis([(left - TICK, y), (left, y)]))
             }
             (axis([(left, bottom), (RIGHT, bottom)]))
             @for (x, label) in sheet.x_ticks() {
-                (text((x, bottom + 2 * TICK), "0.76em", "middle", FAINT.0, &cut(label)))
+                (text((x, bottom + 2 * TICK), "0.76em", "middle", FAINT.0, &cut(label, MAX_NAME_LETTERS)))
                 (axis([(x, bottom), (x, bottom + TICK)]))
             }
             (text((60, 50), "0.76em", "start", INK.0, &sheet.plot.y.title))
@@ -322,9 +295,9 @@ fn axes(sheet: &Sheet<'_>) -> Markup {
     }
 }
 
-/// Truncates a name to the available width.
-fn cut(name: &str) -> String {
-    match name.char_indices().nth(MAX_NAME_LETTERS - 1) {
+/// Truncates a name to this number of letters.
+fn cut(name: &str, letters: usize) -> String {
+    match name.char_indices().nth(letters - 1) {
         Some((end, last)) if end + last.len_utf8() < name.len() => {
             format!("{}\u{2026}", &name[..end])
         }

@@ -62,10 +62,13 @@ impl Report {
 
     /// Returns the name, without an extension, and the SVG of each plot.
     pub fn svgs(&self) -> Vec<(String, String)> {
-        // XML cannot represent most control characters (XML 1.0, 2.2).
-        let svg = |plot: &Plot| printable::lines(&draw::standalone(plot)).into_owned();
-        let plots = self.chapters.iter().flat_map(|chapter| &chapter.plots);
-        plots.map(|plot| (plot.id.clone(), svg(plot))).collect()
+        let svg = |plot: &Plot| {
+            let svg = draw::draw(plot).into_string();
+            let svg = svg.replacen("<svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"", 1);
+            // XML cannot represent most control characters (XML 1.0, 2.2).
+            (plot.id.clone(), printable::lines(&svg).into_owned())
+        };
+        self.chapters.iter().flat_map(|chapter| &chapter.plots).map(svg).collect()
     }
 
     /// Writes each plot into a file in `folder`, which it creates if necessary. Returns their

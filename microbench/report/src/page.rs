@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::chart::{Chapter, missing};
 use crate::distinct;
-use crate::draw::{draw, key, style_sheet};
+use crate::draw::{draw, style_sheet};
 use crate::origin::cell;
 use crate::plot::Plot;
 use crate::run::{Fields, Run};
@@ -130,21 +130,10 @@ fn figure(plot: &Plot) -> Markup {
         figure id=(plot.id) {
             h3 { (plot.title) }
             div.plot { (draw(plot)) p.empty hidden { "Nothing is chosen." } }
-            (legend(plot))
             figcaption { (plot.caption) }
             details {
                 summary { "The numbers" }
                 (table(&plot.table))
-            }
-        }
-    }
-}
-
-fn legend(plot: &Plot) -> Markup {
-    html! {
-        ul.legend {
-            @for (at, series) in plot.series.iter().enumerate() {
-                li class=(format!("k{at}")) { (key(series, plot.form)) (series.label) }
             }
         }
     }
