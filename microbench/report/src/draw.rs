@@ -141,8 +141,6 @@ const MAX_NAME_LETTERS: usize = 30;
 /// Maximum letters of a name in the legend, and the width of the symbol before it.
 const MAX_LABEL_LETTERS: usize = 48;
 const KEY: i32 = 430;
-/// Minimum distance of the markers of a line, as a share of the x axis.
-const APART: f64 = 0.035;
 
 /// The place of the plot area in a picture of a plot.
 struct Sheet<'p> {
@@ -257,7 +255,7 @@ fn layers(sheet: &Sheet<'_>) -> Markup {
                     (line(style, series.points.iter().map(|point| sheet.point(*point))))
                 }
                 (markers(style, html! {
-                    @for point in sparse(&series.points, plot) {
+                    @for &point in &series.points {
                         @if plot.form == Form::Bars { (bar(style, sheet, point)) }
                         @else { (marker(style, sheet.point(point))) }
                     }
@@ -303,18 +301,6 @@ fn cut(name: &str, letters: usize) -> String {
         }
         _ => name.to_owned(),
     }
-}
-
-/// Returns the points of a line whose markers do not touch, including both ends.
-fn sparse(points: &[[f64; 2]], plot: &Plot) -> Vec<[f64; 2]> {
-    let mut kept: Vec<[f64; 2]> = Vec::new();
-    for (at, point) in points.iter().enumerate() {
-        let far = |last: &[f64; 2]| plot.x.share(point[0]) - plot.x.share(last[0]) >= APART;
-        if plot.form != Form::Lines || kept.last().is_none_or(far) || at + 1 == points.len() {
-            kept.push(*point);
-        }
-    }
-    kept
 }
 
 /// Returns the style sheet of the page and of series, on white and on black.

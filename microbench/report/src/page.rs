@@ -256,7 +256,10 @@ fn doctor(run: &Run) -> Markup {
         };
     };
     let of = |verdict: &str| -> Vec<Markup> {
-        let its = |finding: &&Fields| finding.text("verdict").unwrap_or("unknown") == verdict;
+        let known = |its: &&str| ["broken", "warning", "fine"].contains(its);
+        let its = |finding: &&Fields| {
+            finding.text("verdict").filter(known).unwrap_or("unknown") == verdict
+        };
         findings.iter().filter(its).map(|finding| self::finding(finding, verdict)).collect()
     };
     let fine = of("fine");

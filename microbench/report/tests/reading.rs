@@ -10,6 +10,7 @@ use std::thread;
 
 use crate::runs::{Scratch, all, by_ranks, latency, run, throughput};
 use probeline_report::results::SCHEMA;
+use probeline_report::results::printable::{line, lines};
 use probeline_report::{Error, Report, TITLE};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -135,13 +136,10 @@ fn omits_and_names_empty_plots() {
 fn joins_runs_of_other_ranks() {
     let scratch = Scratch::new();
     let report = read(&scratch.runs(&[1, 4].map(by_ranks).concat())).unwrap();
-    let plots = report.svgs();
-    let names: Vec<&str> = plots.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["queue-pushes", "queue-pops", "isx", "dsm"]);
-    for (name, svg) in &plots {
-        let series = if name.starts_with("queue") { 2 } else { 1 };
-        assert_eq!(svg.matches("class=\"series").count(), series, "{name}: {svg}");
-    }
+    let series = |(name, svg): (String, String)| (name, svg.matches("class=\"series").count());
+    let plots: Vec<(String, usize)> = report.svgs().into_iter().map(series).collect();
+    let expected = [("queue-pushes", 2), ("queue-pops", 2), ("isx", 1), ("dsm", 1)];
+    assert_eq!(plots, expected.map(|(name, series)| (name.to_owned(), series)));
 }
 
 #[test]
@@ -149,13 +147,13 @@ fn omits_missing_fields() {
     let scratch = Scratch::new();
     let mut old = latency("shm", 1.0);
     for row in old["rows"].as_array_mut().unwrap() {
-        let row = row.as_object_mut().unwrap();
-        row.remove("histogram");
+        row.as_object_mut().unwrap().remove("histogram");
     }
     let report = read(&scratch.runs(&[old])).unwrap();
     let names: Vec<String> = report.svgs().into_iter().map(|(name, _)| name).collect();
-    assert!(names.contains(&"latency-inserted".to_owned()));
-    assert!(!names.iter().any(|name| name.starts_with("distribution")));
+    let expected =
+        ["latency-inserted", "latency-found", "roundtrips-effective", "roundtrips-outgoing"];
+    assert_eq!(names, expected);
 }
 
 #[test]
@@ -189,8 +187,10 @@ fn shows_findings() {
         one["doctor"] = doctor;
         read(&scratch.runs(&[one])).unwrap().html(TITLE)
     };
-    let finding = json!({ "check": "mtu", "verdict": "broken", "seen": "first" });
-    assert!(page(json!([finding])).contains("mtu: first"));
+    for verdict in ["broken", "fine", "of a later version"] {
+        let finding = json!({ "check": "mtu", "verdict": verdict, "seen": "first" });
+        assert!(page(json!([finding])).contains("mtu: first"), "{verdict}");
+    }
     assert!(page(json!([])).contains("findings</h4><p>None.</p>"));
 }
 
@@ -209,47 +209,30 @@ fn summaries_precede_plots() {
     assert_eq!(format!("{head}{rest}"), before, "nothing else changes");
 }
 
+/// Entities do not help against control characters: XML has none for them.
 #[test]
-fn escapes_html() {
+fn escapes_html_and_control_characters() {
     let scratch = Scratch::new();
-    let evil = "</title><script>alert(1)</script><img src=x onerror='a' \"b\">&amp;";
-    let mut one = latency(evil, 1.0);
-    one["machine"]["cpu"] = json!(evil);
-    one["notes"] = json!([evil]);
-    one["summary"] = json!([evil]);
-    one["rows"][0]["operation"] = json!(evil);
-    one[evil] = json!(evil);
-    one["doctor"] = json!([{ "verdict": evil, "seen": evil, evil: evil }]);
-    let file = scratch.file("<b>.json", one.to_string());
-    let report = read(&[file]).unwrap();
-    let page = report.html(evil);
-    assert!(!page.contains("<script>alert") && !page.contains("<img") && !page.contains("<b>"));
-    assert!(page.contains("&lt;script&gt;alert(1)"));
-    for (name, svg) in report.svgs() {
-        assert!(!svg.contains("<script>") && !svg.contains("<img"), "{name}");
-    }
-}
-
-/// Entities do not help: XML has none for control characters.
-#[test]
-fn escapes_control_characters() {
-    let scratch = Scratch::new();
-    let evil = "a\u{1b}]0;b\u{7}c\u{9b}2J\u{202e}d\u{8}\r\u{7f}\0";
-    let mut one = latency(evil, 1.0);
-    one["machine"]["cpu"] = json!(evil);
-    one["notes"] = json!([evil]);
-    one["rows"][0]["operation"] = json!(evil);
-    one[evil] = json!(evil);
-    one["doctor"] = json!([{ "verdict": evil, "seen": evil, evil: evil }]);
-    let runs = scratch.runs(&[one]);
-    let report = read(&runs).unwrap();
-    let page = report.html(evil);
-    assert!(page.contains(&*probeline_report::results::printable::line(evil)));
-    for (name, text) in report.svgs().into_iter().chain([("page".to_owned(), page)]) {
-        assert!(
-            matches!(probeline_report::results::printable::lines(&text), Cow::Borrowed(_)),
-            "{name}: {text:?}"
-        );
+    let html = "</title><script>alert(1)</script><img src=x onerror='a' \"b\">&amp;";
+    for evil in [html, "a\u{1b}]0;b\u{7}c\u{9b}2J\u{202e}d\u{8}\r\u{7f}\0"] {
+        let mut one = latency(evil, 1.0);
+        one["machine"]["cpu"] = json!(evil);
+        one["notes"] = json!([evil]);
+        one["summary"] = json!([evil]);
+        one["rows"][0]["operation"] = json!(evil);
+        one[evil] = json!(evil);
+        one["doctor"] = json!([{ "verdict": evil, "seen": evil, evil: evil }]);
+        let report = read(&[scratch.file("<b>.json", one.to_string())]).unwrap();
+        let page = report.html(evil);
+        let shown = evil.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let shown = shown.replace('"', "&quot;");
+        assert!(page.contains(&*line(&shown)), "{shown}");
+        for (name, text) in report.svgs().into_iter().chain([("page".to_owned(), page)]) {
+            assert!(matches!(lines(&text), Cow::Borrowed(_)), "{name}: {text:?}");
+            for tag in ["<script>alert", "<img", "<b>"] {
+                assert!(!text.contains(tag), "{name}: {tag}");
+            }
+        }
     }
 }
 
@@ -274,37 +257,20 @@ fn number() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Generates the fields that the page uses, with arbitrary values.
+/// Generates the fields that charts use, with arbitrary values.
 fn row() -> impl Strategy<Value = Value> {
-    let names = [
-        "chunk_buckets",
-        "load_factor",
-        "mean_ns",
-        "times_floor",
-        "effective_roundtrips",
-        "outgoing_roundtrips",
-        "ranks",
-        "median_ops_per_s",
-        "limit_share",
-        "in_flight",
-        "cores",
-        "histogram",
-        "times_fastest",
-        "machines",
-        "ranks_per_machine",
-        "ops_per_s",
-        "states_per_s",
-        "expected_latency_ns",
-        "latency_ns",
-        "expected_ops_per_s",
-        "cache_entries",
-    ];
+    let names = "chunk_buckets load_factor mean_ns mean_latency_ns effective_roundtrips \
+                 outgoing_roundtrips ranks batch median_ops_per_s states_per_s pushes_per_s \
+                 pops_per_s keys_per_s speedup histogram times_fastest times_probeline machines \
+                 ranks_per_machine ops_per_s truncated_ops_per_s";
+    let names: Vec<&str> = names.split(' ').collect();
     let texts = prop_oneof![Just("inserted"), Just("found"), Just("mixed"), Just("READ 8 B")];
     let numbers = proptest::collection::vec(number(), names.len());
     (numbers, texts).prop_map(move |(numbers, text)| {
         let mut row = json!({
-            "operation": text, "workload": text, "limit": text, "model": text, "of": text,
-            "column": text, "measured": text, "unit": "ns", "candidate": "recommended",
+            "operation": text, "workload": text, "model": text, "column": text, "measured": text,
+            "unit": "ns", "system": text, "mode": text, "rings": text, "carrier": text,
+            "program": text, "protocol": text,
         });
         for (name, number) in names.iter().zip(numbers) {
             row[name] = number;
@@ -316,11 +282,10 @@ fn row() -> impl Strategy<Value = Value> {
 /// Returns a row that satisfies every command.
 fn shown() -> Value {
     json!({
-        "operation": "inserted", "workload": "mixed", "limit": "READ 8 B", "model": "kanban:2",
-        "measured": "CAS, hot", "column": "shm", "candidate": "paper", "rank": 0, "ranks": 2,
-        "machines": 2, "chunk_buckets": 8, "load_factor": 0.5, "median": 1.0, "mean_ns": 1.0,
-        "mean_latency_ns": 1.0, "median_ops_per_s": 1.0, "ops_per_s": 1.0, "states_per_s": 1.0,
-        "effective_roundtrips": 1.0, "seconds": 1.0,
+        "operation": "inserted", "workload": "mixed", "model": "kanban:2", "measured": "CAS, hot",
+        "column": "shm", "ranks": 2, "machines": 2, "chunk_buckets": 8, "load_factor": 0.5,
+        "mean_ns": 1.0, "mean_latency_ns": 1.0, "median_ops_per_s": 1.0, "ops_per_s": 1.0,
+        "states_per_s": 1.0, "effective_roundtrips": 1.0,
     })
 }
 
@@ -330,10 +295,10 @@ proptest! {
     #[test]
     fn accepts_any_number(
         rows in proptest::collection::vec(row(), 1..6),
-        command in prop_oneof![
-            Just("bench-latency"), Just("bench-throughput"), Just("roundtrips"), Just("explore"),
-            Just("limits"), Just("compare"), Just("simulate"), Just("topology"), Just("tune"),
-        ],
+        command in prop::sample::select(vec![
+            "bench-latency", "bench-throughput", "roundtrips", "explore", "compare", "simulate",
+            "bench-peers", "bench-map", "bench-queue", "isx", "dsm", "topology",
+        ]),
     ) {
         let scratch = Scratch::new();
         let rows = [rows, vec![shown()]].concat();

@@ -9,34 +9,27 @@
 //! assert_eq!(line("two\nlines, \u{1b}[2J"), r"two\u{a}lines, \u{1b}[2J");
 //! ```
 
-use core::fmt::Write;
 use std::borrow::Cow;
 
 /// Escapes all unsafe characters, including newlines and tabs: the result is a single line.
 #[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
-    escaped(text, is_unsafe, |c| c.escape_unicode())
+    escaped(text, &[], |c| c.escape_unicode().to_string())
 }
 
 /// Escapes as [`line()`] does, but keeps newlines and tabs, for text that the program has laid out.
 #[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| is_unsafe(c) && !matches!(c, '\n' | '\t'), |c| c.escape_unicode())
+    escaped(text, &['\n', '\t'], |c| c.escape_unicode().to_string())
 }
 
 /// Escapes unsafe characters that serialised JSON contains in strings, so that parsing restores the
 /// original.
 #[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
-    // Newlines and tabs occur only between values: JSON escapes them within strings.
-    escaped(
-        text,
-        |c| is_unsafe(c) && !matches!(c, '\n' | '\t'),
-        |c| {
-            // All unsafe characters are in the Basic Multilingual Plane: four digits are enough.
-            format!("\\u{:04x}", u32::from(c))
-        },
-    )
+    // Newlines and tabs occur only between values: JSON escapes them within strings. All unsafe
+    // characters are in the Basic Multilingual Plane: four digits are enough.
+    escaped(text, &['\n', '\t'], |c| format!("\\u{:04x}", u32::from(c)))
 }
 
 /// Returns whether `c` is a control character (C0, DEL, C1), a line or paragraph separator, or a
@@ -47,22 +40,12 @@ fn is_unsafe(c: char) -> bool {
         || matches!(c, '\u{2066}'..='\u{2069}')
 }
 
-fn escaped<E: core::fmt::Display>(
-    text: &str,
-    escapes: impl Fn(char) -> bool,
-    escape: impl Fn(char) -> E,
-) -> Cow<'_, str> {
-    let Some(first) = text.find(&escapes) else { return Cow::Borrowed(text) };
-    let mut safe = text[..first].to_owned();
-    for c in text[first..].chars() {
-        if escapes(c) {
-            // Writing to a string does not fail.
-            let _ = write!(safe, "{}", escape(c));
-        } else {
-            safe.push(c);
-        }
+fn escaped<'t>(text: &'t str, kept: &[char], escape: fn(char) -> String) -> Cow<'t, str> {
+    let escapes = |c: char| is_unsafe(c) && !kept.contains(&c);
+    if !text.contains(escapes) {
+        return Cow::Borrowed(text);
     }
-    Cow::Owned(safe)
+    text.chars().map(|c| if escapes(c) { escape(c) } else { c.to_string() }).collect()
 }
 
 #[cfg(test)]
