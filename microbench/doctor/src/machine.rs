@@ -7,7 +7,6 @@ use crate::cgroup;
 use crate::finding::{Check, Found, broken, fine, unknown, warning};
 use crate::root::{Root, linux_version, size};
 
-const CPUS: &str = "sys/devices/system/cpu";
 const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
 const TRANSPARENT: &str = "sys/kernel/mm/transparent_hugepage";
 const LIMITS: &str = "proc/self/limits";
@@ -113,15 +112,14 @@ fn load(root: &Root) -> Found {
 /// Returns whether a CPU with this governor may lower its frequency. Drivers that choose frequencies
 /// themselves have an energy preference.
 fn slow_governor(root: &Root, cpu: &str, governor: &str) -> bool {
-    let path = format!("{CPUS}/{cpu}/cpufreq/energy_performance_preference");
+    let path = format!("{cpu}/cpufreq/energy_performance_preference");
     let prefers_performance = || root.text(&path).is_ok_and(|word| word == "performance");
     governor != "performance" && !(governor == "powersave" && prefers_performance())
 }
 
 fn governor(root: &Root) -> Found {
-    let number = |name: &str| name.strip_prefix("cpu").is_some_and(|id| id.parse::<u32>().is_ok());
-    let cpus = root.names(CPUS).into_iter().filter(|name| number(name));
-    let governor = |cpu: &str| root.text(&format!("{CPUS}/{cpu}/cpufreq/scaling_governor")).ok();
+    let governor = |cpu: &str| root.text(&format!("{cpu}/cpufreq/scaling_governor")).ok();
+    let cpus = root.numbered("cpu").into_iter();
     let seen: Vec<_> = cpus.filter_map(|cpu| Some((governor(&cpu)?, cpu))).collect();
     let slow = || seen.iter().filter(|(governor, cpu)| slow_governor(root, cpu, governor));
     Ok(match (seen.first(), slow().next()) {
@@ -167,7 +165,7 @@ fn numa_balancing(root: &Root) -> Found {
         return Ok(fine("this kernel has no NUMA balancing"));
     }
     let on = root.number::<u32>(path)? != 0;
-    Ok(match (on, root.nodes().len()) {
+    Ok(match (on, root.numbered("node").len()) {
         (false, _) => fine("off"),
         (true, 0 | 1) => fine("on, but there is only one node"),
         (true, nodes) => warning(
@@ -199,7 +197,7 @@ fn memory(root: &Root) -> Found {
 fn free_pages(root: &Root) -> Result<u64, String> {
     let path = "hugepages/hugepages-2048kB/free_hugepages";
     let of_node = |node: String| root.number::<u64>(&format!("{node}/{path}")).ok();
-    let pools: Vec<u64> = root.nodes().into_iter().filter_map(of_node).collect();
+    let pools: Vec<u64> = root.numbered("node").into_iter().filter_map(of_node).collect();
     if pools.is_empty() {
         return root.number(&format!("sys/kernel/mm/{path}"));
     }

@@ -116,12 +116,12 @@ impl Root {
         self.names("sys/class/infiniband")
     }
 
-    /// Returns the folders of the NUMA nodes; empty on a kernel without NUMA.
-    pub(crate) fn nodes(&self) -> Vec<String> {
-        let dir = "sys/devices/system/node";
+    /// Returns the folders of the NUMA nodes, empty on a kernel without NUMA, or those of the CPUs.
+    pub(crate) fn numbered(&self, kind: &str) -> Vec<String> {
+        let dir = format!("sys/devices/system/{kind}");
         let number =
-            |name: &String| name.strip_prefix("node").is_some_and(|id| id.parse::<u32>().is_ok());
-        self.names(dir).into_iter().filter(number).map(|name| format!("{dir}/{name}")).collect()
+            |name: &String| name.strip_prefix(kind).is_some_and(|id| id.parse::<u32>().is_ok());
+        self.names(&dir).into_iter().filter(number).map(|name| format!("{dir}/{name}")).collect()
     }
 
     /// Returns the last component of the target of a link.
