@@ -16,12 +16,6 @@ use probeline_verbs::{
 /// driver of hardware that hangs cancels its commands only after a minute.
 pub const ANSWER: Duration = Duration::from_secs(20);
 
-/// 67 ms and three retries: the peer is the device itself.
-const RETRY: Option<Retry> = match Retry::new(14, 3) {
-    Ok(retry) => Some(retry),
-    Err(_) => None,
-};
-
 /// errno(3).
 const ENODEV: i32 = 19;
 
@@ -192,7 +186,8 @@ fn try_atomics(library: Library, context: &Context, facts: &Facts) -> Trial {
         .device(Some(context.name()))
         .port(Some(port.port.number))
         .gid_index(index)
-        .retry(RETRY.unwrap_or_default());
+        // 67 ms and three retries: the peer is the device itself.
+        .retry(Retry::new(14, 3).unwrap_or_default());
     let zeroes = |words| (0..words).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
     match builder.open_in(&mut Alone, |_, words| Ok(Box::new(zeroes(words)))) {
         Ok(_) => Trial::Passed,

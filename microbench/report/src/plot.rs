@@ -105,40 +105,32 @@ impl Plot {
             series.hue_at = hues.iter().position(|hue| *hue == series.hue).unwrap_or(0);
             series.label = label;
         }
-        let table = match y_kind {
-            Kind::Names(names) => {
-                let places = (0..).map(f64::from).zip(names.iter().cloned()).collect();
-                table(y_title, places, &series, 1)
-            }
-            _ => {
-                let mut places = values(&series, 0);
-                places.sort_by(f64::total_cmp);
-                places.dedup();
-                let places = places.into_iter().map(|x| (x, plain(x))).collect();
-                table(x_title, places, &series, 0)
-            }
-        };
+        let table = table(x_title, y_title, y_kind, &series);
         let plot = Self { id, title, caption, form, x, y, series, table };
         (!plot.series.is_empty()).then_some(plot)
     }
 }
 
-/// Returns a head and a row for each of these places along x, or along y if `along` is 1, with a cell
-/// for each series.
-fn table(
-    title: &str,
-    places: Vec<(f64, String)>,
-    series: &[Series],
-    along: usize,
-) -> Vec<(String, Vec<String>)> {
+/// Returns a head and a row for each name or each x, with a cell for each series.
+fn table(x_title: &str, y_title: &str, y: &Kind, series: &[Series]) -> Vec<(String, Vec<String>)> {
+    let (along, title, places): (usize, _, Vec<(f64, String)>) = match y {
+        Kind::Names(names) => {
+            (1, y_title, (0..).map(f64::from).zip(names.iter().cloned()).collect())
+        }
+        _ => {
+            let mut places = values(series, 0);
+            places.sort_by(f64::total_cmp);
+            places.dedup();
+            (0, x_title, places.into_iter().map(|x| (x, plain(x))).collect())
+        }
+    };
+    let cell = |of: &Series, place: f64| {
+        let point = of.points.iter().find(|point| point[along].total_cmp(&place).is_eq());
+        point.map_or_else(String::new, |point| significant(point[1 - along]))
+    };
     let head = (title.to_owned(), series.iter().map(|of| of.label.clone()).collect());
-    let rows = places.into_iter().map(|(place, name)| {
-        let cell = |of: &Series| {
-            let point = of.points.iter().find(|point| point[along].total_cmp(&place).is_eq());
-            point.map_or_else(String::new, |point| significant(point[1 - along]))
-        };
-        (name, series.iter().map(cell).collect())
-    });
+    let cells = |place| series.iter().map(|of| cell(of, place)).collect();
+    let rows = places.into_iter().map(|(place, name)| (name, cells(place)));
     core::iter::once(head).chain(rows).collect()
 }
 

@@ -146,20 +146,6 @@ pub(crate) fn simulate() -> Value {
     run
 }
 
-/// Creates a run that recommends C = 32 with 16 in flight.
-fn tune() -> Value {
-    let row = json!({
-        "candidate": "recommended", "chunk_buckets": 32, "max_chunks": 16, "in_flight": 16,
-        "latency_ns": 2.6e3, "ops_per_s": 12e6,
-    });
-    run(
-        "tune",
-        "shm",
-        json!({ "ranks": 2, "goal": "throughput", "load_factor": 0.5 }),
-        json!([row]),
-    )
-}
-
 /// Creates a run of each command, and several to compare ranks. The last has findings.
 pub(crate) fn all() -> Vec<Value> {
     let mut all = vec![latency("shm", 1.0), latency("verbs", 30.0)];
@@ -168,7 +154,7 @@ pub(crate) fn all() -> Vec<Value> {
         all.push(throughput("shm", ranks, 30e6));
         all.push(throughput("verbs", ranks, 2e6));
     }
-    all.extend([explore(), compare(), simulate(), tune()]);
+    all.extend([explore(), compare(), simulate()]);
     let mut last =
         run("from-the-future", "shm", json!({}), json!([{ "what": "a row", "much": 7 }]));
     last["doctor"] = json!([
