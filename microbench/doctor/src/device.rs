@@ -17,8 +17,8 @@ const USUAL_READS: u8 = 16;
 const EPERM: i32 = 1;
 const ENOMEM: i32 = 12;
 
-const SOFT_ROCE: &str = "Soft-RoCE (rdma_rxe)";
-const SOFT_IWARP: &str = "Soft-iWARP (siw)";
+const SOFT_ROCE: &str = "Soft-RoCE (rdma_rxe), no hardware";
+const SOFT_IWARP: &str = "Soft-iWARP (siw), no hardware";
 const ANOTHER: &str = "another device: probeline doctor --device ANOTHER";
 const NONE_HAS_ATOMICS: &str = "devices-without-atomics.md";
 
@@ -105,7 +105,7 @@ impl<'a> Device<'a> {
         if driver == SOFT_ROCE && self.copies_bytes() {
             consequence += ", and READs may return torn words";
         }
-        Ok(warning(format!("{driver}{}", problem.seen), consequence, command).note(problem.note))
+        Ok(warning(driver, consequence, command).note(problem.note))
     }
 
     /// Returns whether the device copies byte by byte. Soft-RoCE copies with the CPU, so the CPU's copy
@@ -255,8 +255,6 @@ struct Problem {
     drivers: &'static [&'static str],
     /// Whether a device with these facts has the problem.
     concerns: fn(&Facts) -> bool,
-    /// The text after the name of the driver.
-    seen: &'static str,
     consequence: &'static str,
     command: &'static str,
     note: &'static str,
@@ -273,7 +271,6 @@ const PROBLEMS: [Problem; 9] = [
     Problem {
         drivers: &[SOFT_ROCE],
         concerns: ANY,
-        seen: ", no hardware",
         consequence: "correct and suitable for trials; its speed is that of the kernel, not of RDMA \
                       hardware",
         command: "--device NAME, if ibv_devices lists a card",
@@ -282,7 +279,6 @@ const PROBLEMS: [Problem; 9] = [
     Problem {
         drivers: &[SOFT_IWARP],
         concerns: ANY,
-        seen: ", no hardware",
         consequence: "it has no atomics, which inserts need",
         command: "use Soft-RoCE instead: rdma link add rxe0 type rxe netdev INTERFACE",
         note: NONE_HAS_ATOMICS,
@@ -290,25 +286,22 @@ const PROBLEMS: [Problem; 9] = [
     Problem {
         drivers: &["mlx5_core"],
         concerns: |facts| facts.identity.part == CONNECT_IB,
-        seen: ", Connect-IB",
-        consequence: "old kernels and firmware return the old values of atomics in big-endian order: \
-                      see the test of its atomics",
+        consequence: "old kernels and firmware of Connect-IB return the old values of atomics in \
+                      big-endian order: see the test of its atomics",
         command: EXAMINE,
         note: "atomic-byte-order.md",
     },
     Problem {
         drivers: &["mlx4_core"],
         concerns: ANY,
-        seen: ", ConnectX-3 or older",
-        consequence: "its atomics are limited to about 2.7 million per second in total, and there \
-                      is no newer firmware",
+        consequence: "the atomics of ConnectX-3 and older are limited to about 2.7 million per second \
+                      in total, and there is no newer firmware",
         command: "another card for a higher rate; probeline limits --transport verbs measures it",
         note: "firmware-version.md",
     },
     Problem {
         drivers: &["efa", "mana"],
         concerns: ANY,
-        seen: "",
         consequence: "it supports READ and WRITE, but no atomics",
         command: SOFTWARE_ATOMICS,
         note: NONE_HAS_ATOMICS,
@@ -316,7 +309,6 @@ const PROBLEMS: [Problem; 9] = [
     Problem {
         drivers: &["ionic", "ionic_rdma", "pds_core"],
         concerns: ANY,
-        seen: "",
         consequence: "some have reported success for atomics that changed nothing: see the test \
                       of its atomics",
         command: EXAMINE,
@@ -325,7 +317,6 @@ const PROBLEMS: [Problem; 9] = [
     Problem {
         drivers: &["bnxt_en", "bnxt_re", "qede", "qedr"],
         concerns: WITHOUT_ATOMICS,
-        seen: "",
         consequence: "it has atomics only if the PCI Express path to memory supports AtomicOps",
         command: "sudo lspci -vv | grep AtomicOps; another slot, or the firmware setup",
         note: "pci-atomics.md",
@@ -333,7 +324,6 @@ const PROBLEMS: [Problem; 9] = [
     Problem {
         drivers: &["erdma"],
         concerns: WITHOUT_ATOMICS,
-        seen: "",
         consequence: "this device has no atomics: only the devices of some instances have them",
         command: SOFTWARE_ATOMICS,
         note: NONE_HAS_ATOMICS,
@@ -341,7 +331,6 @@ const PROBLEMS: [Problem; 9] = [
     Problem {
         drivers: &["ice", "irdma", "i40e"],
         concerns: WITHOUT_ATOMICS,
-        seen: "",
         consequence: "older devices of this driver have no atomics; newer ones need a newer kernel",
         command: "a newer kernel; until then --transport ucx, where the owner's CPU executes \
                   atomics",

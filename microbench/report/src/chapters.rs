@@ -5,7 +5,7 @@ mod paper;
 use serde_json::Value;
 
 use crate::axis::Kind;
-use crate::chart::{Chapter, Chart, Take};
+use crate::chart::{Chapter, Chart};
 use crate::distinct;
 use crate::number::ranks_name;
 use crate::origin::cell;
@@ -160,58 +160,49 @@ fn roundtrips(row: &Fields, field: &str) -> Option<f64> {
     (insert && row.text("workload").is_none()).then_some(count)
 }
 
+/// Returns a chart of the histograms that `take` selects.
+fn curves(
+    id: &str,
+    title: &str,
+    take: impl Fn(&Run, &Fields) -> Option<Series> + 'static,
+) -> Chart {
+    const CAPTION: &str = "Nanoseconds. One operation at a time by rank 0, each timed individually. The first point is \
+         the fastest operation, and the last one the slowest; latencies below the clock's \
+         resolution are shown as 1 ns.";
+    let (x, y) = (("share of operations that were faster", Kind::Nines), ("ns", Kind::Fitting));
+    Chart::new([id, title, CAPTION], x, y, &["bench-latency"], move |run, row| {
+        Some(Series { points: curve(row)?, ..take(run, row)? })
+    })
+}
+
 /// Plots percentile curves, from the histograms of the runs.
 fn distribution(runs: &[Run]) -> Chapter {
     /// Operations without a table that the chart shows, if they were measured.
     const ALONE: [&str; 6] =
         ["READ 8 B", "READ 64 B", "READ 4096 B", "WRITE 8 B", "CAS random word", "FAA random word"];
-    const CAPTION: &str = "Nanoseconds. One operation at a time by rank 0, each timed individually. The first point is \
-         the fastest operation, and the last one the slowest; latencies below the clock's \
-         resolution are shown as 1 ns.";
-    let chart = |id: &str, title: &str, take: Take| {
-        let x = ("share of operations that were faster", Kind::Nines);
-        let y = ("ns", Kind::Fitting);
-        Chart::new([id, title, CAPTION], x, y, &["bench-latency"], take)
-    };
     let title = "One-sided operations without a table, on random words of the peer";
-    let alone = chart(
-        "distribution-one-sided",
-        title,
-        Box::new(|_, row| {
-            let hue = row.text("operation").filter(|name| ALONE.contains(name))?.to_owned();
-            Some(Series { hue, points: curve(row)?, ..Series::default() })
-        }),
-    );
+    let alone = curves("distribution-one-sided", title, |_, row| {
+        let hue = row.text("operation").filter(|name| ALONE.contains(name))?.to_owned();
+        Some(Series { hue, ..Series::default() })
+    });
     let loads = shown_loads(runs);
     let operations = [("inserted", "an insert"), ("found", "a find-or-put that finds its key")];
     let of_table = operations.into_iter().flat_map(|(operation, what)| {
         loads.iter().map(move |&load| {
             let id = format!("distribution-{operation}-{:02.0}", load * 100.0);
             let title = format!("Latency of {what} at load factor {load}");
-            chart(
-                &id,
-                &title,
-                Box::new(move |run, row| {
-                    let is =
-                        row.text("operation")? == operation && row.number("load_factor")? == load;
-                    is.then(|| Some(Series::of_chunk(run.chunk_buckets(row)?, curve(row)?)))
-                        .flatten()
-                }),
-            )
+            curves(&id, &title, move |run, row| {
+                let is = row.text("operation")? == operation && row.number("load_factor")? == load;
+                is.then(|| run.chunk_buckets(row).map(|c| Series::of_chunk(c, Vec::new())))?
+            })
         })
     });
-    Chapter::new(
-        [
-            "distribution",
-            "Latency distributions",
-            "Percentile curves: the further right, the rarer and the slower. Each further nine of \
-             the share (0.9, 0.99, ...) takes the same width. A flat curve means that nearly all \
-             operations take the same time. The load factor nearest to 0.5 and the highest one are \
-             shown; the JSON files have all.",
-        ],
-        runs,
-        [alone].into_iter().chain(of_table),
-    )
+    let lead = "Percentile curves: the further right, the rarer and the slower. Each further nine of \
+                the share (0.9, 0.99, ...) takes the same width. A flat curve means that nearly all \
+                operations take the same time. The load factor nearest to 0.5 and the highest one are \
+                shown; the JSON files have all.";
+    let charts = [alone].into_iter().chain(of_table);
+    Chapter::new(["distribution", "Latency distributions", lead], runs, charts)
 }
 
 /// Returns the load factor with histograms that is nearest to the middle, and the highest one.

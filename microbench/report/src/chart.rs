@@ -52,7 +52,7 @@ pub(crate) fn missing(chapters: &[Chapter]) -> Vec<(String, String)> {
 
 /// Returns what a row adds to a chart: a part of a series. Its line is the text after the name of the
 /// run, and its transport that of the run unless it names one.
-pub(crate) type Take = Box<dyn Fn(&Run, &Fields) -> Option<Series>>;
+type Take = Box<dyn Fn(&Run, &Fields) -> Option<Series>>;
 type Others = Box<dyn Fn(&[Series]) -> Vec<Series>>;
 
 /// A chart of the rows of some commands.

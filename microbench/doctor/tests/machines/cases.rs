@@ -307,9 +307,9 @@ CARD/driver -> ../../../bus/pci/drivers/bnxt_en
     fine     mlx5_0, driver: bnxt_en
     unknown  mlx5_0/1, rate: 200 Gbit/s over 4 lanes; the maximum rate of the card is unknown
 CARD/driver -> ../../../bus/pci/drivers/mlx4_core
-    warning  mlx5_0, driver: mlx4_core, ConnectX-3 or older * 2.7 million
+    warning  mlx5_0, driver: mlx4_core; the atomics of ConnectX-3 and older * 2.7 million
 part 4113
-    warning  mlx5_0, driver: mlx5_core, Connect-IB * notes/atomic-byte-order.md
+    warning  mlx5_0, driver: mlx5_core; old kernels and firmware of Connect-IB * notes/atomic-byte-order.md
 without CARD/driver
     unknown  mlx5_0, driver: sysfs does not show its driver * rdma link show
 atomics 0
