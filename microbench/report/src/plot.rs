@@ -93,7 +93,10 @@ impl Plot {
             (_, Kind::Names(_)) => Form::Dots,
             _ => Form::Lines,
         };
-        let x = Axis::new(x_title, x_kind, &values(&series, 0));
+        // Bars have their values after them.
+        let room = if form == Form::Bars { 1.15 } else { 1.0 };
+        let xs: Vec<f64> = values(&series, 0).into_iter().map(|x| x * room).collect();
+        let x = Axis::new(x_title, x_kind, &xs);
         let y = Axis::new(y_title, y_kind, &values(&series, 1));
         for series in &mut series {
             series.points.retain(|point| x.holds(point[0]) && y.holds(point[1]));
