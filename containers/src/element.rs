@@ -23,7 +23,7 @@ pub trait Element: Sized {
     type Config: Copy;
     /// The key of an operation.
     type Key: Copy + 'static;
-    /// What operations need of the hash of a key, beside the index of its element.
+    /// The part of the hash of a key that operations need beside the index of its element.
     type Home: Copy;
     /// The action of an operation on its key.
     type Action: Copy + 'static;
