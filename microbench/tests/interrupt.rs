@@ -14,7 +14,7 @@ use rustix::io::ioctl_fionbio;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::pnml::{arc, net, place, transition, two_steps};
+use crate::common::pnml::{net, place, transition, two_steps};
 use crate::common::terminal::Terminal;
 use crate::common::{
     Ended, LIMIT, Running, Scratch, is_in_mask, port, probeline, signal, signal_group, stop,
@@ -27,25 +27,6 @@ const SHOWN: Duration = Duration::from_secs(60);
 /// Returns a net with one state in each of 2^30 levels.
 fn narrow() -> String {
     net(&[place("a", 1 << 30), place("b", 0), transition("t", &["a"], &["b"])])
-}
-
-/// The number of transitions from one level to the next, and from each state of the last level to
-/// its only successor.
-const WIDTH: u64 = 1_000;
-const ARCS: u64 = 5_000;
-
-/// Returns a net with a level of a million states, each with 5,000 arcs: minutes of work.
-fn wide() -> String {
-    let ids = ["start", "middle", "last", "end", "x", "y"];
-    let mut parts: Vec<String> =
-        ids.iter().map(|id| place(id, u64::from(*id == "start"))).collect();
-    for way in 1..=u32::try_from(WIDTH).unwrap() {
-        let (first, second) = (format!("t{way}"), format!("u{way}"));
-        parts.push(transition(&first, &["start"], &["middle"]) + &arc(&first, "x", way));
-        parts.push(transition(&second, &["middle"], &["last"]) + &arc(&second, "y", way));
-    }
-    parts.extend((0..ARCS).map(|arc| transition(&format!("v{arc}"), &["last"], &["end"])));
-    net(&parts)
 }
 
 /// An exploration with its progress line on a terminal.
@@ -97,14 +78,14 @@ impl Exploring {
     }
 }
 
-/// Checks that this signal stopped the exploration, and returns some of its counts.
+/// Checks that this signal stopped the exploration, and returns its states, those to expand, and arcs.
 #[track_caller]
-fn stopped<const N: usize>(exploring: Exploring, by: Signal, counts: [&str; N]) -> [u64; N] {
+fn stopped(exploring: Exploring, by: Signal) -> [u64; 3] {
     let (ended, printed, row) = exploring.end();
     assert_eq!((ended.code, ended.signal), (Some(128 + by.as_raw()), None), "{printed}");
     assert_eq!(row["complete"], Value::Bool(false), "{row}");
-    let [levels, states, open] =
-        ["levels", "states", "states_not_expanded"].map(|count| row[count].as_u64().unwrap());
+    let [levels, states, open, arcs] = ["levels", "states", "states_not_expanded", "arcs"]
+        .map(|count| row[count].as_u64().unwrap());
     let mut lines = printed.lines();
     let name = if by == Signal::INT { "SIGINT" } else { "SIGTERM" };
     let first = lines.next().unwrap().replace(',', "");
@@ -114,7 +95,7 @@ fn stopped<const N: usize>(exploring: Exploring, by: Signal, counts: [&str; N]) 
     assert_eq!(first, expected);
     assert!(lines.next().unwrap().contains("net.pnml, incomplete: "), "{printed}");
     assert!(open > 0, "{printed}");
-    counts.map(|count| row[count].as_u64().unwrap())
+    [states, open, arcs]
 }
 
 /// Only rank 1 receives the signal; the ranks were started by hand, and rank 0 reports.
@@ -133,36 +114,8 @@ fn signal_to_one_stops_all() {
     first.shows("level", 1);
     signal(second.pid(), Signal::INT);
     assert_eq!(second.end().printed(), "");
-    let [states, arcs, open] =
-        stopped(first, Signal::INT, ["states", "arcs", "states_not_expanded"]);
+    let [states, open, arcs] = stopped(first, Signal::INT);
     assert_eq!((states, open), (arcs + 1, 1));
-}
-
-/// Like Ctrl-C: rank 0 and the ranks that it started receive the signal at the same time, within a
-/// level.
-#[test]
-fn group_signal_stops_within_level() {
-    let options = ["--ranks", "3", "--recent-states", "0", "--all-successors"];
-    let mut job = Exploring::start(&wide(), &options, |command| {
-        command.process_group(0);
-    });
-    // The line changes during the level.
-    job.shows("level 3:", 2);
-    signal_group(job.running.pid(), Signal::INT);
-    let counts = ["levels", "states", "arcs", "states_not_expanded"];
-    let [levels, states, arcs, open] = stopped(job, Signal::INT, counts);
-    assert_eq!(levels, 2);
-    let expanded_last = states - open - 1 - WIDTH;
-    assert!(expanded_last < WIDTH * WIDTH, "{expanded_last}");
-    assert_eq!(arcs, WIDTH + WIDTH * WIDTH + expanded_last * ARCS);
-}
-
-#[test]
-fn sigterm_stops_ranks() {
-    let mut job = Exploring::start(&narrow(), &["--ranks", "2"], |_| ());
-    job.shows("level", 1);
-    signal(job.running.pid(), Signal::TERM);
-    stopped(job, Signal::TERM, []);
 }
 
 /// Rank 0 waits for a stopped rank, so only a second signal can end it.
@@ -187,7 +140,7 @@ fn signal_stops_simulator() {
     let mut job = Exploring::start(&narrow(), &["--transport", "sim"], |_| ());
     job.shows("level", 1);
     signal(job.running.pid(), Signal::INT);
-    stopped(job, Signal::INT, []);
+    stopped(job, Signal::INT);
 }
 
 /// Like Ctrl-C when rank 0 has just begun to watch for signals. If another rank had not, the signal
@@ -206,7 +159,7 @@ fn group_signal_stops_new_search() {
             thread::yield_now();
         }
         signal_group(pid, Signal::INT);
-        stopped(job, Signal::INT, []);
+        stopped(job, Signal::INT);
     }
 }
 
@@ -225,7 +178,7 @@ fn ignored_signal_stays_ignored() {
     job.seen.clear();
     job.shows("level", 5);
     signal(job.running.pid(), Signal::TERM);
-    stopped(job, Signal::TERM, []);
+    stopped(job, Signal::TERM);
 }
 
 /// Rank 0 cannot print its report, because nobody reads the pipe.
