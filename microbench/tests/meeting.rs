@@ -47,20 +47,6 @@ fn all_explored(ranks: Vec<Ended>) {
     assert!(printed.all(|other| other.is_empty()));
 }
 
-/// The options in a tuning file are compared, not the path of the file.
-#[test]
-fn names_option_of_differing_tunings() {
-    let [first, second] = [16, 8].map(|chunk_buckets| {
-        let folder = Scratch::new();
-        let tuning = probeline::tuning::Tuning { chunk_buckets, ..Default::default() };
-        folder.file("tuning.toml", &tuning.to_toml());
-        folder
-    });
-    let command = ["explore", "fms:2", "--table-size", "1MiB", "--tuning", "tuning.toml"];
-    let [said, _] = errors(by_hand_in(&[(&command, Some(&first)), (&command, Some(&second))]));
-    assert!(said.contains("--chunk-buckets is \"16\" here and \"8\" there"), "{said}");
-}
-
 #[test]
 fn manual_ranks_explore_together() {
     let address = address();
@@ -87,31 +73,26 @@ fn reads_secret_from_private_file() {
     all_explored(together([from_file, by_hand(&["explore", "fms:2"], &address, 1, 2)]));
 }
 
-#[test]
-fn explains_missing_secret() {
-    let mut rank = by_hand(&["explore", "fms:2"], &address(), 0, 2);
-    rank.env_remove("PROBELINE_SECRET");
-    let said = together([rank]).remove(0).failed_in_one_line();
-    assert!(said.contains("set PROBELINE_SECRET for all ranks"), "{said}");
-}
-
+/// Of a tuning file the options are compared, not its path.
 #[test]
 fn names_first_differing_parameter() {
-    let base = ["explore", "fms:2", "--table-size", "2MiB"];
+    let folders = [16, 8].map(|chunk_buckets| {
+        let folder = Scratch::new();
+        let tuning = probeline::tuning::Tuning { chunk_buckets, ..Default::default() };
+        folder.file("tuning.toml", &tuning.to_toml());
+        folder
+    });
+    let base = ["explore", "fms:2", "--table-size", "2MiB", "--tuning", "tuning.toml"];
+    let other_model = ["explore", "fms:3", "--table-size", "2MiB", "--tuning", "tuning.toml"];
     let cases = [
-        (&["explore", "fms:3", "--table-size", "2MiB"][..], "model", "\"fms:2\"", "\"fms:3\""),
-        (&["explore", "fms:2", "--table-size", "1MiB"], "--table-size", "\"2MiB\"", "\"1MiB\""),
-        (&["roundtrips"], "command", "\"explore\"", "\"roundtrips\""),
+        (&other_model[..], 0, "model is \"fms:2\" here and \"fms:3\" there"),
+        (&["roundtrips"], 0, "command is \"explore\" here and \"roundtrips\" there"),
+        (&base, 1, "--chunk-buckets is \"16\" here and \"8\" there"),
     ];
-    for (theirs, field, here, there) in cases {
-        let said = errors(by_hand_in(&[(&base, None), (theirs, None)]));
-        for (said, other, mine, theirs) in [(&said[0], 1, here, there), (&said[1], 0, there, here)]
-        {
-            let expected = format!(
-                "rank {other} has other parameters: {field} is {mine} here and {theirs} there"
-            );
-            assert!(said.contains(&expected), "{said}");
-        }
+    for (theirs, folder, expected) in cases {
+        let ranks = [(&base[..], Some(&folders[0])), (theirs, Some(&folders[folder]))];
+        let [said, _] = errors(by_hand_in(&ranks));
+        assert!(said.contains(&format!("rank 1 has other parameters: {expected}")), "{said}");
     }
 }
 
@@ -157,8 +138,8 @@ fn refuses_different_nets() {
         assert!(report.starts_with(&format!("m.pnml: {states} states")), "{report}");
     }
     let said = errors(by_hand_in(&[(M_PNML, Some(&folders[0])), (M_PNML, Some(&folders[1]))]));
-    for (said, other) in said.iter().zip([1, 0]) {
-        assert!(said.contains(&format!("rank {other} has other parameters: net is ")), "{said}");
+    for said in said {
+        assert!(said.contains(" has other parameters: net is "), "{said}");
         assert!(said.trim_end().ends_with(NETS_DIFFER), "{said}");
     }
 }
@@ -168,59 +149,18 @@ fn refuses_different_nets() {
 fn refuses_differently_resolved_invariants() {
     let net = two_steps(1);
     let swapped = net.replace("\"b\"", "\"B\"").replace("\"c\"", "\"b\"").replace("\"B\"", "\"c\"");
-    let folders = [net, swapped].map(|net| {
-        let folder = Scratch::new();
-        folder.file("m.pnml", &net);
-        folder
-    });
+    let folders = [Scratch::new(), Scratch::new()];
+    for (folder, net) in folders.iter().zip([&net, &swapped]) {
+        folder.file("m.pnml", net);
+    }
     let both = |more: &[&str]| {
         let command = [M_PNML, more].concat();
         by_hand_in(&[(&command, Some(&folders[0])), (&command, Some(&folders[1]))])
     };
-    let report = both(&["--find-deadlock"]).remove(0);
-    assert_eq!(report.code, Some(4), "{report:?}");
-    let said = errors(both(&["--invariant", "b <= 20"]));
-    for (said, other) in said.iter().zip([1, 0]) {
-        assert!(
-            said.contains(&format!("rank {other} has other parameters: properties is")),
-            "{said}"
-        );
+    assert_eq!(both(&["--find-deadlock"])[0].code, Some(4));
+    for said in errors(both(&["--invariant", "b <= 20"])) {
+        assert!(said.contains(" has other parameters: properties is"), "{said}");
         assert!(said.trim_end().ends_with("--invariant mean other places"), "{said}");
-    }
-}
-
-/// A pipe provides one net to rank 0, and another to rank 1, which rank 0 starts later.
-#[test]
-fn refuses_net_changed_between_reads() {
-    let folder = Scratch::new();
-    let pipe = folder.path("m.pnml");
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let job = Running::start(probeline(M_PNML).current_dir(folder.path("")));
-    // Blocks until a rank opens the pipe for reading.
-    fs::write(&pipe, two_steps(1)).unwrap();
-    assert!(wait_until(AT_ONCE, || job.pid_of_rank(1).is_some()));
-    fs::write(&pipe, two_steps(4)).unwrap();
-    let said = job.end().failed();
-    assert!(said.lines().any(|line| line.ends_with(NETS_DIFFER)), "{said}");
-}
-
-/// Ranks therefore cannot read different profiles.
-#[test]
-fn simulator_refuses_second_process() {
-    let command = ["explore", "fms:2", "--transport", "sim", "--sim-profile", "shm"];
-    for ended in by_hand_in(&[(&command, None), (&command, None)]) {
-        let said = ended.failed_in_one_line();
-        assert!(said.contains("the simulator has all ranks in one process"), "{said}");
-    }
-}
-
-#[test]
-fn names_rank_that_never_connects() {
-    // Rank 2 connects within this time, even on a busy machine.
-    let (address, command) = (address(), ["explore", "fms:2", "--rendezvous-timeout", "15"]);
-    for ended in together([0, 2].map(|rank| by_hand(&command, &address, rank, 3))) {
-        let said = ended.failed_in_one_line();
-        assert!(said.contains("rank 1 did not come within 15 s"), "{said}");
     }
 }
 
@@ -242,125 +182,59 @@ fn program([name, package]: [&str; 2]) -> PathBuf {
 const TRIES: usize = 5;
 
 fn launched(launcher: [&str; 2], ranks: &str, arguments: &[&str]) -> Ended {
-    let rank = ["-n", ranks, env!("CARGO_BIN_EXE_probeline")];
-    let arguments = [&rank[..], arguments].concat();
-    tried(launcher, &arguments.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
-}
-
-/// Runs the launcher with these arguments and those of every test.
-fn tried(launcher: [&str; 2], arguments: &[String]) -> Ended {
-    let mut ended = tried_once(launcher, arguments);
+    let mut ended = launched_once(launcher, ranks, arguments);
     for _ in 1..TRIES {
         if ended.signal != Some(Signal::PIPE.as_raw()) || launcher == OPEN_MPI {
             break;
         }
         eprintln!("mpiexec died of SIGPIPE, once more");
-        ended = tried_once(launcher, arguments);
+        ended = launched_once(launcher, ranks, arguments);
     }
     ended
 }
 
-fn tried_once(launcher: [&str; 2], arguments: &[String]) -> Ended {
+fn launched_once(launcher: [&str; 2], ranks: &str, arguments: &[&str]) -> Ended {
     let mut command = Command::new(program(launcher));
     // Two mpiruns that start at the same time in one directory conflict.
     let scratch = Scratch::new();
-    command.env("TMPDIR", scratch.path("")).env("PROBELINE_SECRET", SECRET);
+    command.env("TMPDIR", scratch.path(""));
     if launcher == OPEN_MPI {
         // Tests may run as root, and on fewer cores than ranks.
-        command.args(["--allow-run-as-root", "--oversubscribe", "-x", "PROBELINE_SECRET"]);
+        command.args(["--allow-run-as-root", "--oversubscribe"]);
     }
-    Running::start(command.args(arguments)).end()
+    command.args(["-n", ranks, env!("CARGO_BIN_EXE_probeline")]).args(arguments);
+    Running::start(&mut command).end()
 }
 
-/// mpirun binds each rank to a core before the command starts; mpiexec does not.
-fn a_launcher_starts_ranks_that_explore_on_cores_of_their_own(launcher: [&str; 2]) {
-    let address = address();
-    let report = launched(launcher, "2", &["explore", "fms:2", "--rendezvous", &address]).printed();
+/// Starts ranks without an address and a secret. `exchange` is the service of the launcher.
+fn launcher_starts_ranks(launcher: [&str; 2], exchange: &str) {
+    let report = launched(launcher, "2", &["explore", "fms:2"]).printed();
     assert!(report.contains(FMS_2) && report.contains("shm, 2 ranks"), "{report}");
+    // mpirun binds each rank to a core before the command starts; mpiexec does not.
     let cores = thread::available_parallelism().unwrap().get();
     assert!(cores < 2 || !report.contains("some share"), "{report}");
-}
-
-/// Starts ranks without an address and a secret. `exchange` is the service of the launcher, `other`
-/// one that it does not have.
-fn a_launcher_says_where_to_meet(launcher: [&str; 2], exchange: &str, other: &str) {
-    for (ranks, lead) in [("2", "shm, 2 ranks"), ("3", "shm, 3 ranks")] {
-        let report = launched(launcher, ranks, &["explore", "fms:2"]).printed();
-        assert!(report.contains(FMS_2) && report.contains(lead), "{report}");
-    }
     let latency = ["bench-latency", "--ops", "200", "--table-size", "1MiB", "-C", "8"];
-    let asked = [&latency[..], &["--transport", "shm", "--exchange", exchange]].concat();
-    let report = launched(launcher, "2", &asked).printed();
-    assert!(report.contains("shm, 2 ranks"), "{report}");
     let asked = [&latency[..], &["--transport", "ucx", "--exchange", exchange]].concat();
-    let report = launched(launcher, "2", &asked).printed();
-    assert!(report.contains("ucx, 2 ranks"), "{report}");
-    let asked = ["explore", "fms:2", "--exchange", exchange];
-    assert!(launched(launcher, "1", &asked).printed().contains("shm, 1 ranks"));
+    let report = launched(launcher, "3", &asked).printed();
+    assert!(report.contains("ucx, 3 ranks"), "{report}");
 
-    let ended = launched(launcher, "2", &["explore", "fms:2", "--exchange", other]);
-    assert_ne!(ended.code, Some(0));
-    assert!(ended.stderr.contains("srun --mpi=pmi"), "{ended:?}");
-    let ended = launched(launcher, "2", &["explore", "fms:2", "--exchange", "tcp"]);
-    assert_ne!(ended.code, Some(0));
-    assert!(ended.stderr.contains("--rendezvous HOST:PORT"), "{ended:?}");
-    let ended = launched(launcher, "2", &["explore", "fms:2", "--exchange", "spawn"]);
-    assert_ne!(ended.code, Some(0));
-    assert!(ended.stderr.contains("each was asked to start a job of its own"), "{ended:?}");
-
-    let ended = launched(launcher, "2", &["explore", "fms:2", "--transport", "sim"]);
-    assert_ne!(ended.code, Some(0));
-    assert!(ended.stderr.contains("the simulator has all ranks in one process"), "{ended:?}");
-}
-
-/// Two ranks in two folders meet through the launcher's service.
-fn ranks_of_a_launcher_with_different_nets_are_refused(launcher: [&str; 2], folder_option: &str) {
-    let folders = [with_net(1), with_net(4)];
-    let (probeline, here, there) =
-        (env!("CARGO_BIN_EXE_probeline"), folders[0].path(""), folders[1].path(""));
-    let rank = |folder: &str| {
-        ["-n", "1", folder_option, folder, probeline]
-            .map(str::to_owned)
-            .into_iter()
-            .chain(M_PNML.iter().map(|&word| word.to_owned()))
-            .collect::<Vec<String>>()
-    };
-    let arguments = [rank(&here), vec![":".to_owned()], rank(&there)].concat();
-    let ended = tried(launcher, &arguments);
-    assert_ne!(ended.code, Some(0), "{ended:?}");
-    // The order in which ranks exit determines whether mpiexec adds output of its own.
-    assert!(!ended.stdout.contains(" states, "), "no rank explores: {ended:?}");
-    assert!(ended.stderr.lines().any(|line| line.ends_with(NETS_DIFFER)), "{ended:?}");
-}
-
-#[test]
-fn open_mpi_refuses_different_nets() {
-    ranks_of_a_launcher_with_different_nets_are_refused(OPEN_MPI, "--wdir");
-}
-
-#[test]
-fn mpich_refuses_different_nets() {
-    ranks_of_a_launcher_with_different_nets_are_refused(MPICH, "-wdir");
+    for (options, expected) in [
+        (["--exchange", "tcp"], "--rendezvous HOST:PORT"),
+        (["--transport", "sim"], "the simulator has all ranks in one process"),
+    ] {
+        let ended = launched(launcher, "2", &[&["explore", "fms:2"][..], &options].concat());
+        assert!(ended.code != Some(0) && ended.stderr.contains(expected), "{ended:?}");
+    }
 }
 
 #[test]
 fn open_mpi_starts_ranks() {
-    a_launcher_starts_ranks_that_explore_on_cores_of_their_own(OPEN_MPI);
-}
-
-#[test]
-fn open_mpi_without_rendezvous() {
-    a_launcher_says_where_to_meet(OPEN_MPI, "pmix", "pmi");
+    launcher_starts_ranks(OPEN_MPI, "pmix");
 }
 
 #[test]
 fn mpich_starts_ranks() {
-    a_launcher_starts_ranks_that_explore_on_cores_of_their_own(MPICH);
-}
-
-#[test]
-fn mpich_without_rendezvous() {
-    a_launcher_says_where_to_meet(MPICH, "pmi", "pmix");
+    launcher_starts_ranks(MPICH, "pmi");
 }
 
 /// Starts a process with the variables that srun sets for the tasks of a step; Slurm itself is not
@@ -385,12 +259,9 @@ fn slurm_tasks_explore_together() {
     let arguments = ["explore", "fms:2", "--rendezvous", &address];
     all_explored(together(["0", "1"].map(|rank| as_srun_does(rank, &arguments))));
 
-    // Without an address, the error of each task names what to give, and the task.
-    for rank in ["0", "1"] {
-        let said = together([as_srun_does(rank, &["explore", "fms:2"])]).remove(0).failed();
-        assert!(said.starts_with(&format!("probeline, rank {rank}: srun started this")), "{said}");
-        assert!(said.contains("--rendezvous HOST:PORT"), "{said}");
-    }
+    // Without an address, the error of each task names the task.
+    let said = together([as_srun_does("1", &["explore", "fms:2"])]).remove(0).failed();
+    assert!(said.starts_with("probeline, rank 1: srun started this"), "{said}");
     // A number of ranks other than the launcher's is an error.
     let arguments = [&arguments[..], &["--ranks", "3"]].concat();
     let said = together([as_srun_does("0", &arguments)]).remove(0).failed();
@@ -418,7 +289,7 @@ fn named_memory() -> Vec<String> {
 fn all_name_killed_rank() {
     // On two cores, ranks 0 and 2 share one, so that rank 1 mostly waits for both when rank 2 is
     // killed. It then sees rank 0 exit as well.
-    for (victim, after_ms) in [(1, 300), (0, 317), (2, 250), (2, 331), (2, 410)] {
+    for (victim, after_ms) in [(1, 300), (0, 317), (2, 331)] {
         let address = address();
         let ranks = (0..3).map(|rank| Running::start(&mut by_hand(&LONG, &address, rank, 3)));
         let mut ranks: Vec<_> = ranks.collect();
@@ -431,10 +302,9 @@ fn all_name_killed_rank() {
             let said = rank.end().failed_in_one_line();
             assert!(said.contains(&format!("owner {victim} died or left")), "{said}");
         }
-        let took = killed.elapsed();
         // The ranks detect the loss by their connections, long before the 600 s limit of a
         // collective call.
-        println!("started by hand, rank {victim} killed: the others had ended after {took:?}");
+        assert!(killed.elapsed() < AT_ONCE);
         assert_eq!(victim_rank.end().code, None);
         assert_eq!(named_memory(), [""; 0]);
     }
@@ -448,7 +318,7 @@ fn spawned_job_exits_after_kill() {
     let kmers = [&["kmers"][..], &[&*reads; 500]].concat();
     let bale = ["bale", "triangles", "--degree", "40", "--aggregated"];
     for (command, victim, after_ms) in
-        [(&LONG[..], 0, 305), (&LONG, 1, 300), (&LONG, 2, 318), (&kmers, 1, 100), (&bale, 2, 100)]
+        [(&LONG[..], 0, 305), (&LONG, 1, 300), (&kmers, 1, 100), (&bale, 2, 100)]
     {
         let job = Running::start(&mut probeline(&[command, &["--ranks", "3"]].concat()));
         let pid = |rank| if rank == 0 { Some(job.pid()) } else { job.pid_of_rank(rank) };
@@ -456,11 +326,8 @@ fn spawned_job_exits_after_kill() {
         assert!(wait_until(AT_ONCE, all_reach));
         thread::sleep(Duration::from_millis(after_ms));
         let victim_pid = pid(victim).unwrap();
-        let killed = Instant::now();
         kill(victim_pid);
         let ended = job.end();
-        let took = killed.elapsed();
-        println!("spawned, rank {victim} killed: everything was gone after {took:?}");
         assert_eq!(named_memory(), [""; 0]);
         // If rank 0 is killed, the other ranks are killed with it, and may print an error first.
         assert_eq!(ended.code, if victim == 0 { None } else { Some(1) }, "{ended:?}");
@@ -475,17 +342,10 @@ fn spawned_job_exits_after_kill() {
     }
 }
 
+/// A job with a stopped rank reports that rank and leaves no process behind.
 #[test]
-fn failed_rank_stops_job() {
-    // The environment identifies rank 1 of a spawned job; here its rank 0 does not exist.
-    let mut orphan = probeline(&["explore", "fms:2"]);
-    orphan.envs([("PROBELINE_RANK", "1"), ("PROBELINE_RANKS", "2"), ("PROBELINE_PARENT", "1")]);
-    orphan.env("PROBELINE_RENDEZVOUS", "127.0.0.1:1").env("PROBELINE_SECRET", SECRET);
-    let said = Running::start(&mut orphan).end().failed();
-    assert!(said.contains("the process that started this one has ended"), "{said}");
-
-    // A job with a stopped rank reports that rank and leaves no process behind. The limit is longer
-    // than working ranks wait for each other on a busy machine.
+fn stopped_rank_ends_job() {
+    // The limit is longer than working ranks wait for each other on a busy machine.
     let job =
         Running::start(&mut probeline(&[&LONG[..], &["--collective-timeout", "15"]].concat()));
     let reaches = |rank| job.pid_of_rank(rank).is_some_and(|pid| reaches(pid, 2));
