@@ -1,7 +1,7 @@
 //! `bench-queue`, `isx`, `bale` and `dsm`: reports over each transport, and refused options.
 
+use crate::common::refuses;
 use crate::common::reported::command;
-use crate::common::run;
 
 #[test]
 fn isx_sorts() {
@@ -64,29 +64,27 @@ fn dsm_runs_each_program() {
 
 #[test]
 fn refuses_unused_options() {
-    for (arguments, expected) in [
-        (&["bale", "randperm", "--degree", "3"][..], "--degree is not for randperm"),
-        (&["bale", "histogram", "--kron", "1:3"], "--kron is not for histogram"),
-        (&["bale", "triangles", "--kron", "9:3"], "such as 1:3x4x5"),
-        (&["bale", "histogram", "--size", "0"], "give a size of 1 to"),
-        (&["bale", "triangles", "--kron", "1:65535x65535"], "up to 2^26 edges"),
-        (&["isx", "--total-keys", "3", "--ranks", "8"], "a rank would make 0 keys"),
-        (&["isx", "--ranks", "1025"], "take queues"),
-        (&["bench-queue", "--ranks", "4096", "--values", "16777216"], "give fewer --ranks"),
-        (&["bale", "randperm", "--aggregated", "--ranks", "1025"], "take direct operations"),
-        (&["dsm", "is", "--side", "64"], "--side is not for is"),
-        (&["dsm", "lu", "--class", "s"], "--class is not for lu"),
-        (&["dsm", "lu", "--side", "100"], "a multiple of 16"),
-        (&["dsm", "ocean", "--side", "64"], "a power of two"),
-        (&["dsm", "lu", "--page-size", "100"], "a page has 64 bytes"),
-        (&["dsm", "lu", "--page-size", "68"], "a page has 64 bytes"),
-        (&["dsm", "lu", "--diff-depth", "2"], "--diff-depth is for"),
-        (&["dsm", "lu", "--flop-ps", "2"], "--flop-ps is for --transport sim"),
-        (&["dsm", "lu", "--protocol", "pipe", "--diff-buffer", "100"], "a multiple of 64"),
-        (&["dsm", "lu", "--protocol", "pipe", "--ranks", "3"], "an even number of ranks"),
-        (&["isx", "--table-size", "1MiB"], "--table-size is not for this command"),
-    ] {
-        let output = run(arguments);
-        assert!(output.code == Some(2) && output.stderr.contains(expected), "{output:?}");
-    }
+    let lines = [
+        ("bale randperm --degree 3", "--degree is not for randperm"),
+        ("bale histogram --kron 1:3", "--kron is not for histogram"),
+        ("bale triangles --kron 9:3", "such as 1:3x4x5"),
+        ("bale histogram --size 0", "give a size of 1 to"),
+        ("bale triangles --kron 1:65535x65535", "up to 2^26 edges"),
+        ("isx --total-keys 3 --ranks 8", "a rank would make 0 keys"),
+        ("isx --ranks 1025", "take queues"),
+        ("bench-queue --ranks 4096 --values 16777216", "give fewer --ranks"),
+        ("bale randperm --aggregated --ranks 1025", "take direct operations"),
+        ("dsm is --side 64", "--side is not for is"),
+        ("dsm lu --class s", "--class is not for lu"),
+        ("dsm lu --side 100", "a multiple of 16"),
+        ("dsm ocean --side 64", "a power of two"),
+        ("dsm lu --page-size 100", "a page has 64 bytes"),
+        ("dsm lu --page-size 68", "a page has 64 bytes"),
+        ("dsm lu --diff-depth 2", "--diff-depth is for"),
+        ("dsm lu --flop-ps 2", "--flop-ps is for --transport sim"),
+        ("dsm lu --protocol pipe --diff-buffer 100", "a multiple of 64"),
+        ("dsm lu --protocol pipe --ranks 3", "an even number of ranks"),
+        ("isx --table-size 1MiB", "--table-size is not for this command"),
+    ];
+    refuses(2, &lines);
 }

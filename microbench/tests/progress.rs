@@ -5,7 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 use crate::common::terminal::Terminal;
-use crate::common::{LIMIT, Running, Scratch, notes_and_others, port, probeline};
+use crate::common::{LIMIT, Running, Scratch, port, probeline};
 
 /// Returns commands that run longer than this test, each with a text of its progress line.
 fn long(scratch: &Scratch) -> Vec<(Vec<String>, &'static str)> {
@@ -13,31 +13,23 @@ fn long(scratch: &Scratch) -> Vec<(Vec<String>, &'static str)> {
     let out = scratch.path("tuning.toml");
     let secret = scratch.file("secret", "the secret of these tests");
     fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+    let tune = format!("tune --direct off --rounds 999 --ops 20000 --out {out}");
+    let waits = format!("bench-latency --rendezvous {address} --rank 0 --secret-file {secret}");
+    let simulate = "simulate --experiment throughput --workload mixed --ops 200000 --machines 8 \
+                    --ranks-per-machine 4";
+    let limits = "limits --seconds-per-measurement 60 --table-size 64KiB";
     let commands = [
-        ("bench-latency --ops 4000000000 --seconds-per-measurement 60".to_owned(), "READ 8 B"),
-        ("bench-throughput --ops 100000 --rounds 999 --table-size 8MiB".to_owned(), "mixed"),
-        ("roundtrips --table-size 1GiB".to_owned(), "C 8, load factor"),
-        (
-            "limits --seconds-per-measurement 60 --table-size 64KiB".to_owned(),
-            "READ 8 B, 1 in flight",
-        ),
-        ("compare --columns shm --rounds 999 --table-size 1MiB".to_owned(), " over shm"),
-        (format!("tune --direct off --rounds 999 --ops 20000 --out {out}"), " candidates"),
-        (
-            "simulate --experiment throughput --workload mixed --ops 200000 --machines 8 \
-             --ranks-per-machine 4"
-                .to_owned(),
-            "mixed on 8 x 4",
-        ),
-        (
-            format!("bench-latency --rendezvous {address} --rank 0 --secret-file {secret}"),
-            "waiting for all ranks",
-        ),
+        ("bench-latency --ops 4000000000 --seconds-per-measurement 60", "READ 8 B"),
+        ("bench-throughput --ops 100000 --rounds 999 --table-size 8MiB", "mixed"),
+        ("roundtrips --table-size 1GiB", "C 8, load factor"),
+        (limits, "READ 8 B, 1 in flight"),
+        ("compare --columns shm --rounds 999 --table-size 1MiB", " over shm"),
+        (&tune, " candidates"),
+        (simulate, "mixed on 8 x 4"),
+        (&waits, "waiting for all ranks"),
     ];
-    let words = |(command, doing): (String, _)| {
-        (command.split_whitespace().map(str::to_owned).collect(), doing)
-    };
-    commands.map(words).into()
+    let words = |command: &str| command.split_whitespace().map(str::to_owned).collect();
+    commands.map(|(command, doing)| (words(command), doing)).into()
 }
 
 /// The line is drawn while the command runs. If one measurement takes longer than the test, the
@@ -56,22 +48,6 @@ fn terminal_shows_progress_line() {
         }
         assert!(running.is_running(), "{command:?}: {seen}");
     }
-}
-
-/// On a busy machine a short command may take long and draw the line, so the command is repeated.
-#[test]
-fn short_commands_show_no_line() {
-    let short = ["roundtrips", "-C", "8", "--ranks", "1", "--table-size", "64KiB"];
-    let soon = (0..50).find_map(|_| {
-        let (running, pieces) = Terminal::new().start(&short);
-        let ended = running.end();
-        assert_eq!(ended.code, Some(0));
-        let seen: Vec<u8> = pieces.iter().flatten().collect();
-        (ended.took < Duration::from_secs(2)).then_some(seen)
-    });
-    let seen = String::from_utf8(soon.expect("each run took two seconds")).unwrap();
-    let [_, seen] = notes_and_others(&seen);
-    assert!(seen.starts_with("roundtrips: ") && !seen.contains('\x1b'), "{seen:?}");
 }
 
 /// No line is drawn on a pipe or with --quiet on a terminal. The same command, started later

@@ -1,6 +1,6 @@
 //! Tests of the help of the command line, and of the errors for invalid options.
 
-use crate::common::{LIMIT, Running, interrupt, probeline, run, wait_until};
+use crate::common::{LIMIT, Running, interrupt, probeline, refuses, run, wait_until};
 
 #[test]
 fn help_groups_options_by_heading() {
@@ -27,29 +27,21 @@ fn help_offers_tuning_with_table() {
 }
 
 /// Invalid command lines, and the permitted values that the error names.
-const REFUSED: [(&str, &str); 89] = [
+const REFUSED: [(&str, &str); 77] = [
     ("explore fms:2 -C 12", "C is a multiple of 8 from 8 to 65536"),
-    ("explore fms:2 -C 0", "C is a multiple of 8 from 8 to 65536"),
     ("explore fms:2 -C 4294967288", "C is a multiple of 8 from 8 to 65536"),
     ("bench-latency -C 8,12", "C is a multiple of 8 from 8 to 65536"),
     ("bench-latency -C 8,,16", "C is a multiple of 8 from 8 to 65536"),
-    ("bench-throughput -C 12", "C is a multiple of 8 from 8 to 65536"),
     ("roundtrips -C x", "C is a multiple of 8 from 8 to 65536"),
     ("explore fms:2 -M 0", "0 is not in 1..=65536"),
-    ("bench-latency -M 0", "0 is not in 1..=65536"),
     ("bench-throughput -M 65537", "65537 is not in 1..=65536"),
-    ("roundtrips -M 0", "0 is not in 1..=65536"),
-    ("explore fms:2 --table-size 0", "takes 512B at least"),
     ("explore fms:2 --table-size 511", "takes 512B at least"),
     ("bench-latency --table-size 1KiB", "takes 2KiB at least"),
     ("bench-throughput --ranks 64 --table-size 8KiB -C 128", "takes 64KiB at least"),
     ("roundtrips --table-size 1KiB --transport sim", "takes 2KiB at least"),
     ("explore fms:2 --table-size 1000TiB", "iB of memory available"),
-    ("bench-latency --table-size 1000TiB", "iB of memory available"),
     ("bench-throughput --table-size 1000TiB --transport sim", "iB of memory available"),
     ("bench-throughput --ops 4294967295 --ranks 4096 --table-size 2MiB", "iB of memory available"),
-    ("roundtrips --table-size 99999999999TiB", "more bytes than there are"),
-    ("roundtrips --table-size 12MB", "KiB, MiB, GiB or TiB"),
     ("roundtrips --table-size MiB", "write for example 128MiB"),
     ("explore fms:2 --ranks 0", "0 is not in 1..=4096"),
     ("bench-latency --ranks 4097", "4097 is not in 1..=4096"),
@@ -61,13 +53,11 @@ const REFUSED: [(&str, &str); 89] = [
     ("bench-throughput --ops 0", "0 is not in 1.."),
     ("bench-throughput --rounds 0", "0 is not in 1..=999"),
     ("bench-latency --ops 1", "1 is not in 2.."),
-    ("bench-latency --load-factor 0.5,0.3", "rise from 0.02 or more to 0.95 at most"),
     ("bench-latency --load-factor 0.5,0.5", "rise from 0.02 or more to 0.95 at most"),
     ("bench-latency --load-factor 0.01", "rise from 0.02 or more to 0.95 at most"),
     ("bench-latency --load-factor 0.96", "rise from 0.02 or more to 0.95 at most"),
     ("bench-latency --load-factor NaN", "rise from 0.02 or more to 0.95 at most"),
     ("explore fms:2 --transport sim --sim-roundtrip-ns 0", "0 is not in 1.."),
-    ("bench-latency --rounds 0", "0 is not in 1..=999"),
     ("bench-latency --seconds-per-measurement 0", "seconds from 0.001 to 3600"),
     ("bench-latency --seconds-per-measurement NaN", "seconds from 0.001 to 3600"),
     ("bench-latency --table-size 2KiB", "too few for --rounds 5"),
@@ -75,21 +65,18 @@ const REFUSED: [(&str, &str); 89] = [
     ("bench-latency --probing jump", "add -C 8"),
     ("bench-latency --cache 3", "a power of two"),
     ("bench-latency --probing square", "[possible values: linear, lines, jump]"),
-    ("limits --in-flight 0", "0 is not in 1..=16384"),
     ("limits --in-flight 16385", "16385 is not in 1..=16384"),
     ("bench-latency --load-factor 0.5,0.5000001", "too few for --rounds 5"),
     ("explore fms:2 --transport verbs --qp-retry-count 7", "7 is not in 0..=6"),
     ("explore fms:2 --transport verbs --qp-timeout 0", "0 is not in 1..=31"),
     ("bench-latency --two-nodes --transport sim", "--two-nodes"),
     ("bench-latency --two-nodes --ranks 2", "cannot be used with"),
-    ("explore fms:2 --two-nodes n1 --rendezvous 127.0.0.1:1", "cannot be used with"),
     ("bench-latency --two-nodes --rank 1", "cannot be used with"),
     ("bench-latency --two-nodes n1 --allow-remote", "cannot be used with"),
     ("explore fms:2 --two-nodes --rendezvous 127.0.0.1:1 --rank 1", "cannot be used with"),
     ("explore fms:2 --port 7000", "--two-nodes"),
     ("explore fms:2 --rendezvous-timeout 0", "0 is not in 1..=86400"),
     ("explore fms:2 --collective-timeout 0", "0 is not in 1..=86400"),
-    ("explore fms:2 --collective-timeout 86401", "86401 is not in 1..=86400"),
     ("explore fms:2 --device x", "--device is for --transport verbs: add that, or leave it out"),
     (
         "roundtrips --transport sim --qp-timeout 16",
@@ -115,11 +102,13 @@ const REFUSED: [(&str, &str); 89] = [
     ),
     ("explore fms:2 --rendezvous 127.0.0.1:1", "say which rank this is with --rank"),
     ("explore fms:2 --rank 1", "--rendezvous <HOST:PORT>"),
-    ("limits --seconds-per-measurement 0", "seconds from 0.001 to 3600"),
     ("limits --rounds 0", "0 is not in 1..=999"),
+    ("bench-latency --rounds 0", "0 is not in 1..=999"),
+    ("limits --seconds-per-measurement 0", "seconds from 0.001 to 3600"),
     ("topology --ranks 0", "0 is not in 1.."),
+    ("bench-latency -M 0", "0 is not in 1..=65536"),
+    ("roundtrips -M 0", "0 is not in 1..=65536"),
     ("explore fms:2 --batch 0", "1..=1048576"),
-    ("explore fms:2 --recent-states 3", "a power of two"),
     ("explore fms:2 --recent-states 1", "a power of two"),
     ("explore fms:2 --recent-states 536870912", "a power of two"),
     ("explore fms:2 --max-table-size 1MiB", "is less than the initial size, 32MiB"),
@@ -128,22 +117,13 @@ const REFUSED: [(&str, &str); 89] = [
         "explore fms:2 --table-size 17GiB --states tree",
         "is too large for --states tree, which has tables of at most 16GiB",
     ),
-    ("topology --near nosuch0", "nosuch0"),
 ];
 
 #[test]
 fn refuses_invalid_command_lines() {
-    for (line, expected) in REFUSED {
-        let arguments: Vec<&str> = line.split(' ').collect();
-        let ended = run(&arguments);
-        // The device is looked up at run time, so this is not a usage error.
-        let status = if line.contains("--near") { 1 } else { 2 };
-        assert_eq!(ended.code, Some(status), "{line}: {ended:?}");
-        // Errors of clap end with a hint to --help.
-        let of_clap = ended.stderr.starts_with("error: ");
-        let said = if of_clap { ended.failed() } else { ended.failed_in_one_line() };
-        assert!(said.contains(expected), "{line}: {said}");
-    }
+    refuses(2, &REFUSED);
+    // The device is looked up at run time, so this is not a usage error.
+    refuses(1, &[("topology --near nosuch0", "nosuch0")]);
 }
 
 /// The exit statuses are those in the help; another file tests `doctor`.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{Running, Scratch, probeline, run};
+use crate::common::{Scratch, run};
 
 /// Writes short runs of every command that has plots, one file each.
 fn runs(scratch: &Scratch) -> Vec<String> {
@@ -96,14 +96,6 @@ fn writes_page_to_stdout() {
 fn reports_unusable_files() {
     let scratch = Scratch::new();
     let page = scratch.path("page.html");
-    let wrong = scratch.file("wrong.json", "not JSON");
-    let said = run(&["report", &wrong, "--html", &page]).failed_in_one_line();
-    assert!(
-        said.contains("wrong.json is not the JSON of a run") && said.contains("--json"),
-        "{said}"
-    );
-    assert!(!fs::exists(&page).unwrap());
-
     let good = scratch.path("good.json");
     run(&["topology", "--json", &good]).printed();
     let nowhere = scratch.path("no/such/folder/page.html");
@@ -112,20 +104,4 @@ fn reports_unusable_files() {
 
     let said = run(&["report", "--html", &page]).failed();
     assert!(said.contains("RUN.json"), "{said}");
-}
-
-#[test]
-fn writes_default_page() {
-    let scratch = Scratch::new();
-    let good = scratch.path("good.json");
-    run(&["topology", "--json", &good]).printed();
-    let report = || {
-        let mut command = probeline(&["report", &good]);
-        Running::start(command.current_dir(scratch.path(""))).end()
-    };
-    assert!(report().printed().contains("page: report.html"));
-    let page = scratch.file("report.html", "of the user");
-    let said = report().failed_in_one_line();
-    assert!(said.contains("--html FILE") && said.contains("--svg DIR"), "{said}");
-    assert_eq!(fs::read_to_string(page).unwrap(), "of the user");
 }

@@ -1,7 +1,7 @@
 //! `surrogate`: results are the same for any number of ranks; a cache changes them by rounding only.
 
+use crate::common::refuses;
 use crate::common::reported::{command, number, reported};
-use crate::common::run;
 use serde_json::Value;
 
 const SMALL: [&str; 8] =
@@ -122,17 +122,13 @@ fn cache_pays_at_any_scale() {
 
 #[test]
 fn refuses_invalid_sizes() {
-    let said = run(&["surrogate", "--rows", "2", "--ranks", "3"]).failed_in_one_line();
-    assert!(said.contains("--rows 2 are too few for 3 ranks"), "{said}");
-    let said = run(&["surrogate", "--ranks", "2", "--table-size", "128B"]).failed_in_one_line();
-    assert!(said.contains("too small"), "{said}");
-    let said = run(&["surrogate", "--digits", "3,4,3"]).failed_in_one_line();
-    assert!(said.contains("--digits has a number twice"), "{said}");
-    let said = run(&["surrogate", "--step-s", "425"]).failed_in_one_line();
-    assert!(said.contains("--step-s: a time step of 425 s is unstable"), "{said}");
-    let large = ["surrogate", "--columns", "65536", "--rows", "65536"];
-    let said = run(&large).failed_in_one_line();
-    assert!(said.contains("the cells take 1.5TiB"), "{said}");
-    let said = run(&["surrogate", "--tuning", "nosuch.toml"]).failed_in_one_line();
-    assert!(said.contains("surrogate uses none"), "{said}");
+    let lines = [
+        ("surrogate --rows 2 --ranks 3", "--rows 2 are too few for 3 ranks"),
+        ("surrogate --ranks 2 --table-size 128B", "too small"),
+        ("surrogate --digits 3,4,3", "--digits has a number twice"),
+        ("surrogate --step-s 425", "--step-s: a time step of 425 s is unstable"),
+        ("surrogate --columns 65536 --rows 65536", "the cells take 1.5TiB"),
+        ("surrogate --tuning nosuch.toml", "surrogate uses none"),
+    ];
+    refuses(2, &lines);
 }

@@ -46,23 +46,6 @@ fn errors_escape_files_and_arguments() {
     let missing = scratch.path(&format!("{EVIL}.pnml"));
     assert_shown(&run(&["explore", &missing]).failed_in_one_line());
     assert_shown(&run(&["doctor", "--device", EVIL]).failed_in_one_line());
-
-    // Errors of clap: an option, a command, a value.
-    assert_shown(&run(&["explore", "fms:2", &format!("--{EVIL}")]).failed());
-    assert_shown(&run(&[EVIL]).failed());
-    assert_shown(&run(&["explore", "fms:2", "--transport", EVIL]).failed());
-}
-
-/// XML forbids C0 characters except newlines and tabs; it allows C1 and directional characters.
-#[test]
-fn errors_escape_net_names() {
-    let scratch = Scratch::new();
-    let id = "\u{9b}2J\u{85}\u{9f}\u{202e}\u{2069}p";
-    let net = net(&[place(id, 0), place(id, 0)]);
-    let file = scratch.file("net.pnml", &net);
-    let said = run(&["explore", &file]).failed_in_one_line();
-    assert_safe(&said);
-    assert!(said.contains(r"\u{9b}2J\u{85}\u{9f}\u{202e}\u{2069}p"), "{said}");
 }
 
 /// The name of a model is in its row, and therefore in every format of the results.
@@ -91,39 +74,6 @@ fn each_format_escapes_names() {
     let rows: Vec<csv::StringRecord> = rows.records().map(Result::unwrap).collect();
     assert_eq!(rows.len(), 1, "{text}");
     assert_eq!(&rows[0][0], probeline_report::results::printable::lines(&model));
-}
-
-/// The texts of a profile are in the header of its runs, and therefore in their page.
-#[test]
-fn reports_escape_profile_texts() {
-    let scratch = Scratch::new();
-    let value = "{ value = 1000000, kind = \"measured\", source = \"a test\" }";
-    let quoted = Value::from(EVIL).to_string().replace('\u{7f}', "\\u007f");
-    let profile = format!(
-        "name = {quoted}\nabout = {quoted}\n[remote]\nread_base_ns = {value}\n\
-         read_word_ps = {value}\natomic_ns = {value}\n[nic]\nreads_per_s = {value}\n\
-         bytes_per_s = {value}\natomics_per_s = {value}\n"
-    );
-    let profile = scratch.file("own.toml", &profile);
-    let [json, page] = ["json", "page.html"].map(|form| scratch.path(form));
-    let simulate = ["simulate", "--experiment", "throughput", "--workload", "mixed", "--ops", "20"];
-    let shape = ["--machines", "2", "--ranks-per-machine", "1", "--profile", &profile];
-    let files = ["--json", &json];
-    assert_shown(&run(&[&simulate[..], &shape, &files].concat()).printed());
-    let text = fs::read_to_string(&json).unwrap();
-    assert_safe(&text);
-    let results: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(results["parameters"]["profile"], *EVIL);
-
-    let svg = scratch.path(&format!("pictures {EVIL}"));
-    let printed = run(&["report", &json, "--html", &page, "--svg", &svg]).printed();
-    assert_shown(&printed);
-    let page = fs::read_to_string(page).unwrap();
-    assert_safe(&page);
-    assert!(page.contains(SHOWN));
-    for picture in fs::read_dir(svg).unwrap() {
-        assert_safe(&fs::read_to_string(picture.unwrap().path()).unwrap());
-    }
 }
 
 /// All output of the command goes through one file, which escapes it.

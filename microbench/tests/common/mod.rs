@@ -121,7 +121,8 @@ impl Running {
         for pid in self.left() {
             kill(pid);
         }
-        self.end().outputs()
+        let ended = self.end();
+        [ended.stdout, ended.stderr]
     }
 
     fn left(&self) -> Vec<u32> {
@@ -157,10 +158,6 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    fn outputs(self) -> [String; 2] {
-        [self.stdout, self.stderr]
-    }
-
     /// Checks that the command succeeded, and returns its output.
     #[track_caller]
     pub(crate) fn printed(self) -> String {
@@ -187,6 +184,19 @@ impl Ended {
         assert!(said.starts_with("probeline: ") && said.ends_with('\n'), "{said:?}");
         assert_eq!(said.lines().count(), 1, "{said}");
         said
+    }
+}
+
+/// Checks that each command line fails with this status, and with this text in its error, which is one
+/// line unless clap prints it with a hint to --help.
+#[track_caller]
+pub(crate) fn refuses(status: i32, lines: &[(&str, &str)]) {
+    for (line, expected) in lines {
+        let ended = run(&line.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(ended.code, Some(status), "{line}: {ended:?}");
+        let is_of_clap = ended.stderr.starts_with("error: ");
+        let said = if is_of_clap { ended.failed() } else { ended.failed_in_one_line() };
+        assert!(said.contains(expected), "{line}: {said}");
     }
 }
 
@@ -328,6 +338,12 @@ pub(crate) fn rows(arguments: &[&str]) -> (Rows, String) {
     (read_rows(&csv), printed)
 }
 
+/// Returns a number of a row.
+#[track_caller]
+pub(crate) fn number_in(row: &HashMap<String, String>, column: &str) -> f64 {
+    row[column].parse().unwrap_or_else(|_| panic!("{column} of {row:?}"))
+}
+
 /// Reads the rows of a CSV file with a header.
 pub(crate) fn read_rows(path: &str) -> Rows {
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_path(path).unwrap();
@@ -349,14 +365,4 @@ pub(crate) fn port() -> u16 {
             return port;
         }
     }
-}
-
-/// Returns the trace of a simulated run, which the operations and their order determine.
-#[track_caller]
-pub(crate) fn trace(printed: &str) -> &str {
-    let (_, rest) = printed.split_once("trace ").unwrap_or_else(|| panic!("{printed}"));
-    let trace = rest.lines().next().unwrap_or_default();
-    let hexadecimal = trace.chars().all(|c| c.is_ascii_hexdigit());
-    assert!(trace.len() == 16 && hexadecimal, "{trace:?} in {printed}");
-    trace
 }
