@@ -1,38 +1,30 @@
 //! Tests of `limits`: its windows and its waits. Also tests `bench-throughput` with its limit.
 
 use core::time::Duration;
-use std::collections::HashMap;
 
-use crate::common::{rows, run};
+use crate::common::{number_in, rows, run};
 
 /// Options of the shortest run with a transport.
 const MOMENT: [&str; 4] = ["--rounds", "1", "--seconds-per-measurement", "0.001"];
 
-fn number(row: &HashMap<String, String>, column: &str) -> f64 {
-    row[column].parse().unwrap_or_else(|_| panic!("{column} of {row:?}"))
-}
-
-/// The run takes longer than a rank waits for another, but the ranks meet between measurements.
+/// Runs take longer than a rank waits for another in a collective call, but ranks meet between
+/// measurements. READ, WRITE, CAS and FAA of rank 0 together take longer than that. A busy machine may
+/// delay them by as much again.
 #[test]
-fn ranks_meet_between_measurements() {
-    let options = ["limits", "--transport", "shm", "--collective-timeout", "2", "--rounds", "1"];
-    let more = ["--seconds-per-measurement", "0.1", "--in-flight", "4"];
-    let small = ["--table-size", "64KiB"];
-    let ended = run(&[&options[..], &more, &small].concat());
-    assert!(ended.took > Duration::from_secs(4), "{:?}", ended.took);
-    ended.printed();
-}
-
-/// READ, WRITE, CAS and FAA of rank 0 together take longer than the timeout of a collective call. A busy machine
-/// may delay them by as much again as that timeout.
-#[test]
-fn bench_latency_outlasts_collective_timeout() {
-    let options = ["bench-latency", "--transport", "shm", "--collective-timeout", "5"];
-    let more = ["--seconds-per-measurement", "0.25", "--ops", "100000000", "--rounds", "1"];
-    let small = ["--table-size", "64KiB", "-C", "8", "--load-factor", "0.5"];
-    let ended = run(&[&options[..], &more, &small].concat());
-    assert!(ended.took > Duration::from_secs(5), "{:?}", ended.took);
-    ended.printed();
+fn measurements_outlast_collective_timeout() {
+    for (run_of, took_s) in [
+        ("limits --collective-timeout 2 --seconds-per-measurement 0.1 --in-flight 4", 4),
+        (
+            "bench-latency --collective-timeout 5 --seconds-per-measurement 0.25 --ops 100000000 \
+             -C 8 --load-factor 0.5",
+            5,
+        ),
+    ] {
+        let small = ["--transport", "shm", "--rounds", "1", "--table-size", "64KiB"];
+        let ended = run(&run_of.split_whitespace().chain(small).collect::<Vec<_>>());
+        assert!(ended.took > Duration::from_secs(took_s), "{:?}", ended.took);
+        ended.printed();
+    }
 }
 
 /// By default windows are large, except in the simulator.
@@ -62,9 +54,9 @@ fn compares_throughput_with_transport_limit() {
     let (rows, said) = rows(&[&options[..], &more, &paper].concat());
     // A roundtrip to the rank's own window takes a tenth.
     let one_at_a_time = 1e9 / (2.0 * 2000.0);
-    let times = number(&rows[0], "limit_ops_per_s") / one_at_a_time;
+    let times = number_in(&rows[0], "limit_ops_per_s") / one_at_a_time;
     assert!((1.0..=16.0).contains(&times), "{times}");
-    let share = number(&rows[0], "limit_share");
+    let share = number_in(&rows[0], "limit_share");
     assert!(share > 0.5 / times && share < 1.5 / times, "{share}, {times}");
     assert!(said.contains("of limit: by READs of C buckets"), "{said}");
 }

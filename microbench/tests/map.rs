@@ -56,32 +56,6 @@ fn measures_all_modes_posted() {
     assert_eq!(paths[1..], MODES.map(|mode| [mode.to_owned(), "posted".to_owned()]));
 }
 
-/// Gets and puts one at a time, without a second client: the roundtrips of each mode.
-#[test]
-fn modes_differ_in_roundtrips() {
-    let options =
-        ["bench-map", "--transport", "sim", "--ranks", "1", "--sim-roundtrip-ns", "100000"];
-    let more = ["--table-size", "1MiB", "--load-factor", "0.01", "--batch", "1", "--ops", "50"];
-    let workloads = ["--workload", "fill,read,write", "--keys", "uniform", "--rounds", "1"];
-    let report = reported(&[&options[..], &more, &workloads].concat());
-    let rows = report.json["rows"].as_array().unwrap();
-    // Of 1 roundtrip to the own part, which takes a tenth; some candidates are not the first.
-    let trips = |mode, workload| {
-        let row = rows.iter().find(|row| row["mode"] == mode && row["workload"] == workload);
-        number(row.unwrap(), "mean_latency_ns") / 10_000.0
-    };
-    let expected = [[3.0, 1.0, 4.0], [4.0, 3.0, 4.0], [4.0, 3.0, 4.0], [2.0, 1.0, 2.0]];
-    for (mode, expected) in MODES.into_iter().zip(expected) {
-        for (workload, expected) in ["fill", "read", "write"].into_iter().zip(expected) {
-            let found = trips(mode, workload);
-            // The simulator promises that an atomic follows a WRITE, so a claim saves a roundtrip.
-            let least = if mode.contains("claims") || mode == "bucket-locks" { 1.1 } else { 0.1 };
-            let range = expected - least..expected + 0.3;
-            assert!(range.contains(&found), "{mode}, {workload}: {found} for {expected}");
-        }
-    }
-}
-
 /// The paper's order of the modes under contention, on a small copy of its cluster.
 #[test]
 fn modes_keep_paper_order() {

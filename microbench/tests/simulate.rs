@@ -2,11 +2,8 @@
 //! quantities.
 
 use crate::common::reported::{number, reported};
-use crate::common::{Scratch, run};
+use crate::common::{Scratch, refuses, run};
 use serde_json::Value;
-
-/// The folder of the built-in profiles.
-const PROFILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../transport/sim/profile/profiles");
 
 fn rows(arguments: &[&str]) -> (Vec<Value>, String) {
     let report = reported(&[&["simulate"], arguments].concat());
@@ -93,21 +90,7 @@ fn simulates_measured_profiles() {
     );
     let one = ["--profile", "shm", "--machines", "1", "--ranks-per-machine", "2"];
     let (over_shm, _) = rows(&[&one[..], &few].concat());
-    for (rows, name, at) in [(over_soft_roce, "soft-roce", "remote"), (over_shm, "shm", "local")] {
-        assert_eq!(rows.len(), 2 + 3);
-        let profile =
-            probeline_profile::Profile::load(format!("{PROFILES}/{name}.toml").as_ref()).unwrap();
-        let value = |what: &str| profile.value(&format!("{at}.{what}")).unwrap() as f64;
-        // At least a READ of 8 words; at most two READs of 64 words, a claim, and the time that
-        // ranks wait for each other.
-        let read_ns = |words: f64| value("read_base_ns") + words * value("read_word_ps") / 1e3;
-        let most_ns = 1.05 * (2.0 * read_ns(64.0) + value("atomic_ns"));
-        for row in rows {
-            let ns = number(&row, "mean_latency_ns");
-            assert!((read_ns(8.0)..most_ns).contains(&ns), "{row}");
-            assert!(number(&row, "chunk_buckets") >= 8.0, "{row}");
-        }
-    }
+    assert_eq!((over_soft_roce.len(), over_shm.len()), (2 + 3, 2 + 3));
 }
 
 /// C is two options: throughputs use the file's C if only that of latencies is given.
@@ -167,18 +150,6 @@ fn notes_direct_tuning() {
     }
 }
 
-/// On one machine, a profile with CPU access only is simulated with one operation at a time.
-#[test]
-fn refuses_pipelining_on_one_machine() {
-    let scratch = Scratch::new();
-    let file = scratch.file("tuning.toml", &read_tuning().to_toml());
-    let one = ["simulate", "--profile", "shm", "--machines", "1", "--ranks-per-machine", "2"];
-    let few = ["--ops", "50", "--load-factor", "0.5", "-C", "8", "--tuning", &file];
-    let refused = run(&[&one[..], &few].concat()).failed();
-    assert!(refused.contains("does at once: give --in-flight 1, give"), "{refused}");
-    run(&[&one[..], &few, &["--in-flight", "1"]].concat()).printed();
-}
-
 /// Returns a tuning whose C and M were chosen from measurements of READs.
 fn read_tuning() -> probeline::tuning::Tuning {
     probeline::tuning::Tuning {
@@ -191,35 +162,41 @@ fn read_tuning() -> probeline::tuning::Tuning {
 
 #[test]
 fn refuses_invalid_simulations() {
-    for (arguments, what) in [
-        ("--profile das6", "give das5-fdr, connectx6-200g, pik-ndr, soft-roce, shm or a file"),
-        ("--profile shm", "remote.read_base_ns (fixed cost of a READ's roundtrip"),
-        ("--profile shm --machines 1,2", "or take one machine, --machines 1"),
-        ("--profile shm --machines 1 --in-flight 2", "not how many a CPU does at once"),
-        ("--profile connectx6-200g", "remote.atomic_ns (a compare-and-swap's roundtrip)"),
-        ("--set nic.colour=3", "there is no quantity"),
-        ("--set nic.reads_per_s", "QUANTITY=VALUE"),
-        ("--set nic.reads_per_s=0", "nic.reads_per_s is 0: give an integer from 1 to"),
-        ("--set remote.atomic_ns=18446744073709551615", "from 1 to 281474976710656"),
-        ("--machines 0", "0 is not in 1..=4096"),
-        ("--machines 4096 --ranks-per-machine 4096", "owners is 16777216: choose 1 to 4096"),
-        ("--load-factor 0.5,0.4", "load factors must rise"),
-        ("--load-factor 0.955", "hundredths from 0.02 to 0.92"),
-        ("--paper --machines 4", "cannot be used with"),
-        ("--paper --load-factor 0.5", "cannot be used with"),
-        ("--paper --throughput-chunk-buckets 8", "cannot be used with"),
-        ("--paper --filled 0.5", "cannot be used with"),
-        ("--paper -M 8", "cannot be used with"),
-        ("--truncate-us --in-flight 4", "or give --in-flight 1"),
-        ("--experiment throughput --load-factor 0.9,0.1", "load factors must rise"),
-        ("--throughput-chunk-buckets 12", "C is a multiple of 8"),
-        ("-C 12", "C is a multiple of 8 from 8 to 4096"),
-        ("-C 8192", "C is a multiple of 8 from 8 to 4096"),
-    ] {
-        let arguments: Vec<_> = ["simulate"].into_iter().chain(arguments.split(' ')).collect();
-        let refused = run(&arguments).failed();
-        assert!(refused.contains(what), "{arguments:?}: {refused}");
-    }
+    let lines = [
+        (
+            "simulate --profile das6",
+            "give das5-fdr, connectx6-200g, pik-ndr, soft-roce, shm or a file",
+        ),
+        ("simulate --profile shm --machines 1 --in-flight 2", "not how many a CPU does at once"),
+        ("simulate --set nic.colour=3", "there is no quantity"),
+        ("simulate --set nic.reads_per_s", "QUANTITY=VALUE"),
+        ("simulate --set nic.reads_per_s=0", "nic.reads_per_s is 0: give an integer from 1 to"),
+        ("simulate --set remote.atomic_ns=18446744073709551615", "from 1 to 281474976710656"),
+        ("simulate --machines 0", "0 is not in 1..=4096"),
+        ("simulate --load-factor 0.5,0.4", "load factors must rise"),
+        ("simulate --load-factor 0.955", "hundredths from 0.02 to 0.92"),
+        ("simulate --paper --machines 4", "cannot be used with"),
+        ("simulate --paper --load-factor 0.5", "cannot be used with"),
+        ("simulate --paper --throughput-chunk-buckets 8", "cannot be used with"),
+        ("simulate --paper --filled 0.5", "cannot be used with"),
+        ("simulate --paper -M 8", "cannot be used with"),
+        ("simulate --truncate-us --in-flight 4", "or give --in-flight 1"),
+        ("simulate --experiment throughput --load-factor 0.9,0.1", "load factors must rise"),
+        ("simulate --throughput-chunk-buckets 12", "C is a multiple of 8"),
+        ("simulate -C 12", "C is a multiple of 8 from 8 to 4096"),
+        ("simulate -C 8192", "C is a multiple of 8 from 8 to 4096"),
+    ];
+    refuses(2, &lines);
+    let lines = [
+        ("simulate --profile shm", "remote.read_base_ns (fixed cost of a READ's roundtrip"),
+        ("simulate --profile shm --machines 1,2", "or take one machine, --machines 1"),
+        ("simulate --profile connectx6-200g", "remote.atomic_ns (a compare-and-swap's roundtrip)"),
+        (
+            "simulate --machines 4096 --ranks-per-machine 4096",
+            "owners is 16777216: choose 1 to 4096",
+        ),
+    ];
+    refuses(1, &lines);
     let refused = run(&["simulate", "--paper", "--profile", "shm"]).failed();
     assert!(refused.contains("--set QUANTITY") && !refused.contains("--machines"), "{refused}");
 }
