@@ -182,34 +182,20 @@ mod tests {
     use crate::petri::naive::{explore, net, nets};
 
     #[test]
-    fn bounds_conservative_nets() {
-        let bounds = upper_bounds(&Net::load("kanban:5").unwrap());
-        assert_eq!(bounds, [Some(5); 16]);
-        let bounds = upper_bounds(&Net::load("philosophers:12").unwrap());
-        assert_eq!(bounds, [Some(1); 60]);
-    }
-
-    #[test]
-    fn weights_scale_bounds() {
+    fn invariants_bound_places() {
+        for (model, bound, places) in [("kanban:5", 5, 16), ("philosophers:12", 1, 60)] {
+            assert_eq!(upper_bounds(&Net::load(model).unwrap()), vec![Some(bound); places]);
+        }
         // a -> 2b, 3b -> c: 6a + 3b + 9c stays at 42.
-        let net = net(&[7, 0, 0], &[(&[(0, 1)], &[(1, 2)]), (&[(1, 3)], &[(2, 1)])]);
-        assert_eq!(upper_bounds(&net), [Some(7), Some(14), Some(4)]);
-    }
-
-    #[test]
-    fn source_transition_has_no_bound() {
-        let net = net(&[3, 0, 9], &[(&[], &[(1, 1)]), (&[(2, 1)], &[])]);
-        assert_eq!(upper_bounds(&net), [Some(3), None, Some(9)]);
-    }
-
-    #[test]
-    fn takes_lowest_bound() {
+        let weighted = net(&[7, 0, 0], &[(&[(0, 1)], &[(1, 2)]), (&[(1, 3)], &[(2, 1)])]);
+        assert_eq!(upper_bounds(&weighted), [Some(7), Some(14), Some(4)]);
+        let source = net(&[3, 0, 9], &[(&[], &[(1, 1)]), (&[(2, 1)], &[])]);
+        assert_eq!(upper_bounds(&source), [Some(3), None, Some(9)]);
+        // The lower of two bounds.
         for (left, right) in [(7, 3), (3, 7)] {
-            let net = net(
-                &[left, right, 0],
-                &[(&[(0, 1), (1, 1)], &[(2, 1)]), (&[(2, 1)], &[(0, 1), (1, 1)])],
-            );
-            assert_eq!(upper_bounds(&net), [Some(left), Some(right), Some(3)]);
+            let both: (&[_], &[_]) = (&[(0, 1), (1, 1)], &[(2, 1)]);
+            let joined = net(&[left, right, 0], &[both, (both.1, both.0)]);
+            assert_eq!(upper_bounds(&joined), [Some(left), Some(right), Some(3)]);
         }
     }
 

@@ -131,39 +131,21 @@ mod tests {
     }
 
     #[test]
-    fn reads_file() {
-        let file = Scratch::new("good.pnml");
+    fn reads_or_refuses_files() {
+        let file = Scratch::new("net.pnml");
+        let path = file.0.display().to_string();
         let text = r#"<pnml xmlns="http://www.pnml.org/version-2009/grammar/pnml">
             <net type="http://www.pnml.org/version-2009/grammar/ptnet"><place id="p"/></net>
             </pnml>"#;
-        std::fs::write(&file.0, text).unwrap();
-        assert_eq!(load(&file.0.display().to_string()).unwrap().places()[0].id, "p");
-    }
-
-    #[test]
-    fn names_file_and_line() {
-        let file = Scratch::new("bad.pnml");
-        std::fs::write(&file.0, "<pnml>\n<net>\n</pnml>").unwrap();
+        std::fs::write(&path, text).unwrap();
+        assert_eq!(load(&path).unwrap().places()[0].id, "p");
+        std::fs::write(&path, "<pnml>\n<net>\n</pnml>").unwrap();
         let message = file.load().to_string();
-        assert!(message.starts_with(&format!("{}:3: ", file.0.display())), "{message}");
-    }
-
-    #[test]
-    fn rejects_other_encodings() {
-        let file = Scratch::new("latin.pnml");
-        std::fs::write(&file.0, b"<pnml>\n<!-- caf\xe9 -->\n</pnml>").unwrap();
+        assert!(message.starts_with(&format!("{path}:3: ")), "{message}");
+        std::fs::write(&path, b"<pnml>\n<!-- caf\xe9 -->\n</pnml>").unwrap();
         assert!(matches!(file.load(), LoadError::NotUtf8 { line: 2, .. }));
-    }
-
-    #[test]
-    fn rejects_too_long_file() {
-        let file = Scratch::new("long.pnml");
-        File::create(&file.0).unwrap().set_len(MAX_FILE_BYTES + 1).unwrap();
+        File::create(&path).unwrap().set_len(MAX_FILE_BYTES + 1).unwrap();
         assert!(matches!(file.load(), LoadError::TooLong { .. }));
-    }
-
-    #[test]
-    fn rejects_directory() {
         let directory = std::env::temp_dir().display().to_string();
         assert!(matches!(load(&directory), Err(LoadError::Read { .. })));
     }

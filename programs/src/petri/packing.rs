@@ -243,8 +243,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::petri::MAX_TOKENS;
     use crate::petri::naive::{self, explore, net, nets};
-    use crate::petri::{Expander, MAX_TOKENS, Successors};
 
     /// A sample of only the initial marking, so that fields have to grow.
     const BLIND: Budget = Budget { states: 1, search_work: 0, walks: 0, steps: 0, walk_work: 0 };
@@ -315,21 +315,23 @@ mod tests {
     }
 
     #[test]
-    fn packs_2_to_62_alone() {
-        let net = net(&[MAX_TOKENS, 0], &[]);
-        let packing = Packing::new(&net).unwrap();
+    fn limits_fields_to_63_bits() {
+        let full = net(&[MAX_TOKENS, 0], &[]);
+        let packing = Packing::new(&full).unwrap();
         assert_eq!(widths(&packing), [63, 0]);
-        let state: [u64; 1] = packing.pack(&net.initial()).unwrap();
+        let state: [u64; 1] = packing.pack(&full.initial()).unwrap();
         assert!(packing.unpack(&state).eq([MAX_TOKENS, 0]));
-    }
 
-    #[test]
-    fn rejects_2_to_63() {
-        let net = net(&[MAX_TOKENS], &[(&[], &[(0, MAX_TOKENS)])]);
-        assert_eq!(Packing::new(&net).unwrap_err().needed_bits, 64);
-        let packing = Packing::probed(&net, &[1], BLIND).unwrap();
-        let grown = packing.grown(&net, overflow(0, 1 << 63));
+        let beyond = net(&[MAX_TOKENS], &[(&[], &[(0, MAX_TOKENS)])]);
+        assert_eq!(Packing::new(&beyond).unwrap_err().needed_bits, 64);
+        let packing = Packing::probed(&beyond, &[1], BLIND).unwrap();
+        let grown = packing.grown(&beyond, overflow(0, 1 << 63));
         assert_eq!(grown.unwrap_err().needed_bits, 64);
+
+        let beside = net(&[MAX_TOKENS, 1], &[(&[], &[(0, MAX_TOKENS)])]);
+        assert_eq!(Packing::wide(&beside, &SIZES).unwrap_err().needed_bits, 65);
+        let packing = Packing::probed(&beside, &SIZES, BLIND).unwrap();
+        assert_eq!((widths(&packing), packing.words()), (vec![63, 1], 2));
     }
 
     #[test]
@@ -358,15 +360,6 @@ mod tests {
         let error = Packing::wide(&Net::load("philosophers:100").unwrap(), &[1, 2, 7]).unwrap_err();
         assert_eq!((error.needed_bits, error.available), (500, 448));
         assert!(error.to_string().contains("at least 500 bits, and 448 fit"), "{error}");
-    }
-
-    #[test]
-    fn limits_fields_to_63_bits() {
-        let net = net(&[MAX_TOKENS, 1], &[(&[], &[(0, MAX_TOKENS)])]);
-        assert_eq!(Packing::wide(&net, &SIZES).unwrap_err().needed_bits, 65);
-        let packing = Packing::probed(&net, &SIZES, BLIND).unwrap();
-        assert_eq!(widths(&packing), [63, 1]);
-        assert_eq!(packing.words(), 2);
     }
 
     /// Places that were never seen marked have a bit, and the last word keeps bits for an origin.
@@ -457,48 +450,5 @@ mod tests {
             }
             prop_assert_eq!(used >> STATE_BITS, 0);
         }
-
-        /// Firing detects every overflow, and layouts grown by its overflows suffice.
-        #[test]
-        fn firing_grows_widths(net in nets()) {
-            let mut packing = Packing::probed(&net, &[1], BLIND);
-            let mut restarts = 0;
-            while let Ok(layout) = &packing {
-                match first_overflow(&net, layout) {
-                    Some(overflow) => packing = layout.grown(&net, overflow),
-                    None => break,
-                }
-                restarts += 1;
-                prop_assert!(restarts <= STATE_BITS);
-            }
-            let (naive, _) = explore(&net, 100);
-            if let Ok(layout) = packing {
-                for marking in naive {
-                    prop_assert!(layout.pack::<1>(&marking).is_ok());
-                }
-            }
-        }
-    }
-
-    /// Explores 100 states breadth-first, in the same order as the naive exploration.
-    fn first_overflow(net: &Net, packing: &Packing) -> Option<Overflow> {
-        let expander = Expander::new(net, packing, Successors::All);
-        let mut buffer = vec![[0; 1]; expander.max_successors()];
-        let mut queue = vec![packing.pack(&net.initial()).unwrap()];
-        let mut next = 0;
-        while let Some(state) = queue.get(next) {
-            next += 1;
-            match expander.expand(state, &mut buffer) {
-                Err(overflow) => return Some(overflow),
-                Ok(expanded) => {
-                    for &after in &buffer[..expanded.nodes] {
-                        if queue.len() < 100 && !queue.contains(&after) {
-                            queue.push(after);
-                        }
-                    }
-                }
-            }
-        }
-        None
     }
 }

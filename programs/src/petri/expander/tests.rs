@@ -115,41 +115,33 @@ fn omits_successors_of_concurrent_nets() {
     }
 }
 
-#[test]
-fn enables_transitions_of_all_blocks() {
-    // 150 transitions that do the same.
-    let net =
-        net(&[1, 1, 0], &(0..150).map(|_| (&[(0, 1)][..], &[(2, 1)][..])).collect::<Vec<_>>());
-    let packing = Packing::from_widths(&[1, 1, 1]);
-    assert_eq!(fire(&net, &packing, &[1, 1, 0]), Ok(vec![vec![0, 1, 1]; 150]));
-    assert_eq!(fire(&net, &packing, &[0, 1, 0]), Ok(vec![]));
-}
-
 fn overflowed(place: usize, tokens: u64, transition: u32) -> Overflow {
     Overflow { place, tokens, transition: Some(transition) }
 }
 
 #[test]
-fn one_arc_per_transition() {
-    let net = net(&[1, 0], &[(&[(0, 1)], &[(1, 1)]), (&[(0, 1)], &[(1, 1)])]);
-    let packing = Packing::from_widths(&[1, 1]);
-    assert_eq!(fire(&net, &packing, &[1, 0]), Ok(vec![vec![0, 1]; 2]));
-}
-
-#[test]
-fn always_enables_transition_without_inputs() {
-    let net = net(&[0], &[(&[], &[]), (&[], &[(0, 1)])]);
-    let packing = Packing::from_widths(&[1]);
-    assert_eq!(fire(&net, &packing, &[0]), Ok(vec![vec![0], vec![1]]));
-    assert_eq!(fire(&net, &packing, &[1]), Err(overflowed(0, 2, 1)));
-}
-
-#[test]
-fn neighbour_tokens_enable_nothing() {
-    let net = net(&[0, 0], &[(&[(0, 1)], &[]), (&[(0, 2)], &[])]);
-    let packing = Packing::from_widths(&[2, 2]);
-    assert_eq!(fire(&net, &packing, &[0, 1]), Ok(vec![]));
-    assert_eq!(fire(&net, &packing, &[1, 3]), Ok(vec![vec![0, 3]]));
+fn fires_edges_of_fields() {
+    let fire_one = |tokens: &[u64], ends: &[Ends<'_>], widths: &[u32], marking: &[u64]| {
+        fire(&net(tokens, ends), &Packing::from_widths(widths), marking)
+    };
+    // Transitions that do the same are arcs each, in all blocks.
+    let same: Ends<'_> = (&[(0, 1)], &[(1, 1)]);
+    assert_eq!(fire_one(&[1, 0], &[same; 150], &[1, 1], &[1, 0]), Ok(vec![vec![0, 1]; 150]));
+    assert_eq!(fire_one(&[1, 0], &[same; 150], &[1, 1], &[0, 0]), Ok(vec![]));
+    let sources: [Ends<'_>; 2] = [(&[], &[]), (&[], &[(0, 1)])];
+    assert_eq!(fire_one(&[0], &sources, &[1], &[0]), Ok(vec![vec![0], vec![1]]));
+    assert_eq!(fire_one(&[0], &sources, &[1], &[1]), Err(overflowed(0, 2, 1)));
+    // Tokens of a neighbour enable nothing.
+    let takes: [Ends<'_>; 2] = [(&[(0, 1)], &[]), (&[(0, 2)], &[])];
+    assert_eq!(fire_one(&[0, 0], &takes, &[2, 2], &[0, 1]), Ok(vec![]));
+    assert_eq!(fire_one(&[0, 0], &takes, &[2, 2], &[1, 3]), Ok(vec![vec![0, 3]]));
+    // Tokens that return do not overflow.
+    let returns: [Ends<'_>; 2] = [(&[(0, 3)], &[(0, 3)]), (&[(0, 3)], &[(0, 1)])];
+    assert_eq!(fire_one(&[3], &returns, &[2], &[3]), Ok(vec![vec![3], vec![1]]));
+    assert_eq!(fire_one(&[3], &returns, &[2], &[2]), Ok(vec![]));
+    let most: [Ends<'_>; 2] = [(&[(0, MAX_TOKENS)], &[]), (&[], &[(0, MAX_TOKENS)])];
+    assert_eq!(fire_one(&[0], &most, &[63], &[5]), Ok(vec![vec![MAX_TOKENS + 5]]));
+    assert_eq!(fire_one(&[0], &most, &[63], &[MAX_TOKENS]), Err(overflowed(0, 1 << 63, 1)));
 }
 
 #[test]
@@ -164,22 +156,6 @@ fn zero_width_field_stays_empty() {
     let packing = Packing::from_wide_widths(&[63, 2, 0], 2);
     assert_eq!(fire(&both, &packing, &[0, 0, 0]), Ok(vec![]));
     assert_eq!(fire(&both, &packing, &[1, 3, 0]), Err(overflowed(2, 6, 0)));
-}
-
-#[test]
-fn returned_tokens_do_not_overflow() {
-    let net = net(&[3], &[(&[(0, 3)], &[(0, 3)]), (&[(0, 3)], &[(0, 1)])]);
-    let packing = Packing::from_widths(&[2]);
-    assert_eq!(fire(&net, &packing, &[3]), Ok(vec![vec![3], vec![1]]));
-    assert_eq!(fire(&net, &packing, &[2]), Ok(vec![]));
-}
-
-#[test]
-fn fires_and_overflows_max_tokens() {
-    let net = net(&[MAX_TOKENS], &[(&[(0, MAX_TOKENS)], &[]), (&[], &[(0, MAX_TOKENS)])]);
-    let packing = Packing::from_widths(&[63]);
-    assert_eq!(fire(&net, &packing, &[5]), Ok(vec![vec![MAX_TOKENS + 5]]));
-    assert_eq!(fire(&net, &packing, &[MAX_TOKENS]), Err(overflowed(0, 1 << 63, 1)));
 }
 
 #[test]

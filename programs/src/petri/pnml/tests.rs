@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::petri::NetError;
-use crate::petri::naive::{net, nets};
+use crate::petri::naive::nets;
 
 /// Four lines, so that a body begins in line 5.
 const HEAD: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
@@ -96,10 +96,4 @@ proptest! {
             prop_assert!(!error.to_string().is_empty());
         }
     }
-}
-
-#[test]
-fn writer_splits_arcs() {
-    let text = write(&net(&[1], &[(&[(0, 3)], &[])]));
-    assert_eq!(text.matches("<arc ").count(), 2);
 }
