@@ -15,12 +15,12 @@
 //! more than the operation.
 //!
 //! So a poll **waits** for one owner and the operations in flight to it: for a roundtrip if the
-//! owner's CPU is not needed, otherwise until the owner enters MPI. Opening measures whether the
-//! CPU is needed ([`Info::needs_owner`] and the capabilities). MPI has no time limit for a flush,
-//! and cannot cancel it. When a process dies, the launcher terminates all others; an engine does
-//! not notice that another owner's engine is dropped. Without operations in flight a poll does not
-//! wait. If peers need an owner's CPU, its polls let MPI progress their operations. Posts may wait
-//! too, if the library takes a lock for an atomic.
+//! owner's CPU is not needed, otherwise until the owner enters MPI. Over Open MPI's osc sm it is not
+//! needed; all other components may need it ([`Component::needs_owner`] and the capabilities). MPI has
+//! no time limit for a flush, and cannot cancel it. When a process dies, the launcher terminates all
+//! others; an engine does not notice that another owner's engine is dropped. Without operations in
+//! flight a poll does not wait. If peers may need an owner's CPU, its polls let MPI progress their
+//! operations. Posts may wait too, if the library takes a lock for an atomic.
 //!
 //! # What MPI promises
 //! Atomics are atomic only with atomics of the same window, hence
@@ -42,7 +42,6 @@ mod in_flight;
 mod info;
 mod request;
 mod runtime;
-mod trial;
 mod window;
 mod world;
 
@@ -50,5 +49,5 @@ pub use crate::OpenError;
 pub use builder::{Builder, MAX_DEPTH};
 pub use engine::Engine;
 pub use exchange::Members;
-pub use info::{AccSingleIntrinsic, Component, Info, library_version};
+pub use info::{Component, Info, library_version};
 pub use world::{RawComm, World};

@@ -50,4 +50,4 @@ mod worker;
 pub use crate::OpenError;
 pub use builder::{Atomics, Builder, MAX_DEPTH, Progress};
 pub use engine::Engine;
-pub use info::Info;
+pub use info::{Info, NeedsOwner};

@@ -14,7 +14,6 @@ use super::in_flight::Operands;
 use super::info::{Component, Info, is_loaded};
 use super::request::EndlessReceive;
 use super::runtime::Name;
-use super::trial::Trial;
 use super::window::Window;
 
 /// The maximum depth of an engine. Every operation in flight has 4 words for an atomic.
@@ -51,9 +50,7 @@ impl Builder {
     }
 
     /// Opens this owner's engine. All `members` call it, in the thread that will use the engine.
-    /// The window is zero. To measure which operations need an owner's CPU, the first opening
-    /// sleeps for a few tens of milliseconds. If any operation needs it, the first opening sleeps
-    /// for up to 620 ms for each doubling of the number of members.
+    /// The window is zero.
     ///
     /// # Errors
     /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
@@ -70,16 +67,11 @@ impl Builder {
         together(members, check_memory(&self.sizes, neighbours))?;
         let one_machine = neighbours == owners;
         let window = self.window(members, one_machine);
-        let (window, mut info) = together(members, window)?;
-        info.needs_owner = match members.measured {
-            Some((single, needs_owner)) if single == self.acc_single_intrinsic => needs_owner,
-            _ => Trial { members, window: &window, operands: &operands }.measure()?,
-        };
-        members.measured = Some((self.acc_single_intrinsic, info.needs_owner));
+        let (window, info) = together(members, window)?;
         let name = Name { group: members.group, serial: members.windows };
         members.windows += 1;
         members.runtime.use_window(name);
-        let needs_owner = info.needs_owner.any();
+        let needs_owner = info.component.needs_owner();
         let progress =
             needs_owner.then(|| EndlessReceive::start(members.comm, me.0)).transpose()?;
         let caps = Caps {

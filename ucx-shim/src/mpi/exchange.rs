@@ -9,8 +9,7 @@ use probeline_transport::{Exchange, ExchangeError, Owner};
 use super::OpenError;
 use super::error::check;
 use super::request::Pending;
-use super::runtime::{Runtime, return_errors};
-use crate::NeedsOwner;
+use super::runtime::Runtime;
 
 /// Processes of the job and their collective calls, for a transport over MPI or any other.
 ///
@@ -27,8 +26,6 @@ pub struct Members {
     pub(super) group: u32,
     /// The number of windows that they have opened.
     pub(super) windows: u64,
-    /// The last measurement, and the "acc_single_intrinsic" that it is for.
-    pub(super) measured: Option<(Option<bool>, NeedsOwner)>,
     calls: Calls,
 }
 
@@ -43,7 +40,7 @@ impl Members {
         check("MPI_Comm_size", unsafe { ffi::MPI_Comm_size(comm, &raw mut owners) })?;
         let calls = Calls::new(Owner(me.unsigned_abs()), owners.unsigned_abs());
         let group = runtime.new_group(comm);
-        Ok(Self { runtime, comm, group, windows: 0, measured: None, calls })
+        Ok(Self { runtime, comm, group, windows: 0, calls })
     }
 
     /// Members for tests, who must not call MPI.
@@ -53,22 +50,7 @@ impl Members {
         let comm = unsafe { ffi::RSMPI_COMM_NULL };
         let runtime = Runtime::new(core::time::Duration::ZERO, comm, true);
         let calls = Calls::new(Owner(0), owners);
-        Self { runtime, comm, group: 0, windows: 0, measured: None, calls }
-    }
-
-    /// Returns the members that call this with the same `part`, in the same order. All members call
-    /// it.
-    ///
-    /// # Errors
-    /// [`OpenError`]: a member did not call it in time, or MPI failed.
-    pub fn split(&mut self, part: u16) -> Result<Self, OpenError> {
-        self.barrier()?;
-        let mut comm = self.comm;
-        // SAFETY: a communicator whose members all call this, and a live pointer.
-        let code = unsafe { ffi::MPI_Comm_split(self.comm, part.into(), 0, &raw mut comm) };
-        check("MPI_Comm_split", code)?;
-        return_errors(comm)?;
-        Self::new(self.runtime.clone(), comm)
+        Self { runtime, comm, group: 0, windows: 0, calls }
     }
 
     /// Returns the number of members on this machine. All members call it.

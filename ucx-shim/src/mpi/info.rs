@@ -13,12 +13,11 @@ use ::mpi::ffi;
 use super::OpenError;
 use super::error::check;
 use super::window::{POINTER_HANDLES, Window};
-use crate::NeedsOwner;
 
 /// The bytes of the longest version text: MPICH's `MPI_MAX_LIBRARY_VERSION_STRING`.
 const VERSION_BYTES: usize = 8192;
 
-/// The MPI library, the parts of it that are in use, and the operations that need an owner's CPU.
+/// The MPI library and the parts of it that are in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
     /// Name and version, such as `Open MPI 4.1.4`.
@@ -28,10 +27,9 @@ pub struct Info {
     /// The component that implements the window.
     pub component: Component,
     /// Open MPI's "acc_single_intrinsic": whether atomics on single words are those of the device
-    /// or the CPU, and need no lock of the whole window.
-    pub acc_single_intrinsic: AccSingleIntrinsic,
-    /// The operations that wait until an owner enters MPI, for at least one of the ranks.
-    pub needs_owner: NeedsOwner,
+    /// or the CPU, and need no lock of the whole window. `None` if the component has no such choice, or
+    /// decides itself.
+    pub acc_single_intrinsic: Option<bool>,
 }
 
 /// The component that implements a window.
@@ -55,47 +53,30 @@ impl fmt::Display for Component {
     }
 }
 
-/// The value of Open MPI's "acc_single_intrinsic", and its source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccSingleIntrinsic {
-    /// The value in the window's info.
-    Window(bool),
-    /// The value that the builder requested, for a component that has the choice.
-    Requested(bool),
-    /// The value of the component's parameter, as the launcher passes it on.
-    Parameter(bool),
-    /// The default of the component, which it does not tell.
-    Default,
-    /// The component has no such choice.
-    NoChoice,
-}
-
-impl fmt::Display for AccSingleIntrinsic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Window(on) | Self::Requested(on) | Self::Parameter(on) => {
-                write!(f, "acc_single_intrinsic {}", if *on { "on" } else { "off" })
-            }
-            Self::Default => f.write_str("acc_single_intrinsic by default"),
-            Self::NoChoice => f.write_str("no acc_single_intrinsic"),
-        }
+impl Component {
+    /// Returns whether an operation may wait until the owner of the words enters MPI. The standard allows
+    /// that; in Open MPI's osc sm, the CPU that posts an operation executes it.
+    #[must_use]
+    pub fn needs_owner(&self) -> bool {
+        *self != Self::Osc("sm".to_owned())
     }
 }
 
 impl fmt::Display for Info {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { library, component, acc_single_intrinsic, needs_owner, .. } = self;
-        write!(f, "{library}, {component}, {acc_single_intrinsic}")?;
-        f.write_str(match (needs_owner.reads, needs_owner.atomics) {
-            (false, false) => "; READs and atomics need no owner",
-            (false, true) => "; READs need no owner, atomics wait for it to enter MPI",
-            (true, _) => "; READs and atomics wait for their owner to enter MPI",
+        write!(f, "{}, {}", self.library, self.component)?;
+        if let Some(on) = self.acc_single_intrinsic {
+            write!(f, ", acc_single_intrinsic {}", if on { "on" } else { "off" })?;
+        }
+        f.write_str(match self.component.needs_owner() {
+            false => "; operations need no owner",
+            true => "; operations may wait for their owner to enter MPI",
         })
     }
 }
 
 impl Info {
-    /// Returns the info of an open window, before the operations that need an owner's CPU are measured.
+    /// Returns the info of an open window.
     pub(super) fn of(window: &Window, requested: Option<bool>) -> Result<Self, OpenError> {
         let version = library_version();
         let found = component_of_window(window.handle());
@@ -108,38 +89,29 @@ impl Info {
         // SAFETY: two live pointers.
         let code = unsafe { ffi::MPI_Get_version(&raw mut major, &raw mut minor) };
         check("MPI_Get_version", code)?;
-        let of_window = window.acc_single_intrinsic()?;
+        let requested = window.acc_single_intrinsic()?.or(requested);
         Ok(Self {
             library: name(&version),
             standard: (major, minor),
-            acc_single_intrinsic: acc_single_intrinsic(
-                &component,
-                has_choice,
-                of_window.map(AccSingleIntrinsic::Window),
-                requested.map(AccSingleIntrinsic::Requested),
-            ),
+            acc_single_intrinsic: acc_single_intrinsic(&component, has_choice, requested),
             component,
-            needs_owner: NeedsOwner::default(),
         })
     }
 }
 
-/// Returns the value in force. `has_choice` says whether the code of the component names the choice.
+/// Returns the value in force: that of the window or the builder, or else of the component's parameter, as
+/// the launcher passes it on. `has_choice` says whether the code of the component names the choice.
 fn acc_single_intrinsic(
     component: &Component,
     has_choice: bool,
-    of_window: Option<AccSingleIntrinsic>,
-    requested: Option<AccSingleIntrinsic>,
-) -> AccSingleIntrinsic {
-    let Component::Osc(osc) = component else { return AccSingleIntrinsic::NoChoice };
+    requested: Option<bool>,
+) -> Option<bool> {
+    let Component::Osc(osc) = component else { return None };
     if !has_choice || !["ucx", "rdma"].contains(&osc.as_str()) {
-        return AccSingleIntrinsic::NoChoice;
+        return None;
     }
-    let parameter = || {
-        let value = env::var(format!("OMPI_MCA_osc_{osc}_acc_single_intrinsic")).ok()?;
-        Some(AccSingleIntrinsic::Parameter(["1", "true"].contains(&value.as_str())))
-    };
-    of_window.or(requested).or_else(parameter).unwrap_or(AccSingleIntrinsic::Default)
+    let value = || env::var(format!("OMPI_MCA_osc_{osc}_acc_single_intrinsic")).ok();
+    requested.or_else(|| Some(["1", "true"].contains(&value()?.as_str())))
 }
 
 /// Returns whether the file of a component names the choice, as one does that has it.
@@ -271,13 +243,10 @@ mod tests {
 
     #[test]
     fn omits_choice_without_component_support() {
-        use AccSingleIntrinsic::{NoChoice, Requested, Window};
         let [ucx, sm] = ["ucx", "sm"].map(|name| Component::Osc(name.to_owned()));
-        let (window, requested) = (Some(Window(false)), Some(Requested(true)));
-        assert_eq!(acc_single_intrinsic(&sm, true, None, requested), NoChoice);
-        assert_eq!(acc_single_intrinsic(&ucx, false, None, requested), NoChoice);
-        assert_eq!(acc_single_intrinsic(&ucx, true, None, requested), Requested(true));
-        assert_eq!(acc_single_intrinsic(&ucx, true, window, requested), Window(false));
+        assert_eq!(acc_single_intrinsic(&sm, true, Some(true)), None);
+        assert_eq!(acc_single_intrinsic(&ucx, false, Some(true)), None);
+        assert_eq!(acc_single_intrinsic(&ucx, true, Some(true)), Some(true));
     }
 
     #[test]

@@ -137,18 +137,16 @@ impl Builder {
     }
 
     pub(super) fn settings(&self) -> Settings {
-        let mut settings = Settings::default();
-        settings.set("ATOMIC_MODE", self.atomics.name());
-        if let Some(tls) = &self.tls {
-            settings.set("TLS", tls.trim());
-        }
-        if let Some(device) = &self.device {
-            settings.set("NET_DEVICES", device.trim());
-        }
-        if let Some(index) = self.gid_index {
-            settings.set("IB_GID_INDEX", index.to_string());
-        }
-        settings
+        let trimmed = |value: &Option<String>| value.as_ref().map(|value| value.trim().to_owned());
+        [
+            ("ATOMIC_MODE", Some(self.atomics.name().to_owned())),
+            ("TLS", trimmed(&self.tls)),
+            ("NET_DEVICES", trimmed(&self.device)),
+            ("IB_GID_INDEX", self.gid_index.map(|index| index.to_string())),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
     }
 
     pub(super) fn check(&self) -> Result<(), OpenError> {

@@ -4,24 +4,25 @@ use probeline_transport::SetupError;
 use probeline_transport::engine::setup::{agree, gather, gather_records};
 use probeline_transport::{Exchange, Fingerprint, Owner};
 
-use super::{Atomics, Progress};
-
 /// The record and the collective calls of opening.
-const PROTOCOL: Fingerprint = Fingerprint::new(5);
-/// Words of a record.
-const WORDS: usize = 7;
+const PROTOCOL: Fingerprint = Fingerprint::new(6);
 /// The number of bytes of its address and key that an owner sends in one call. Address and key grow
 /// with the number of networks of the machine, and an exchange may limit the result of a call. The
 /// slices of 4096 owners have 2 MiB.
 const SLICE_BYTES: usize = 512;
+/// The options that all owners have in common.
+const OPTIONS: [&str; 4] = [
+    "words in a window",
+    "words in a slot",
+    "as atomic mode (0: cpu, 1: device)",
+    "as progress (0: thread, 1: caller)",
+];
 
 /// The connection info of one owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConnectionInfo {
-    pub(super) window_words: u64,
-    pub(super) slot_words: u32,
-    pub(super) atomics: Atomics,
-    pub(super) progress: Progress,
+    /// The values of [`OPTIONS`].
+    pub(super) options: [u64; OPTIONS.len()],
     /// The address of its window.
     pub(super) address: u64,
     /// The address of the worker that its peers connect to.
@@ -37,9 +38,15 @@ impl ConnectionInfo {
         mine: Option<&Self>,
         exchange: &mut E,
     ) -> Result<Vec<Self>, SetupError> {
-        let records = gather_records(exchange, PROTOCOL, mine.map(Self::record))?;
-        let lengths = records.iter().map(blob_lengths);
-        let longest = lengths.map(|[worker, key]| worker.saturating_add(key)).max().unwrap_or(0);
+        let record =
+            |Self { options: [window, slot, atomics, progress], address, worker, key }: &Self| {
+                let lengths = [worker, key].map(|bytes| bytes.len() as u64);
+                [*window, *slot, *atomics, *progress, *address, lengths[0], lengths[1]]
+            };
+        let records = gather_records(exchange, PROTOCOL, mine.map(record))?;
+        let bytes = |length: u64| usize::try_from(length).unwrap_or(usize::MAX);
+        let lengths = records.iter().map(|[.., worker, key]| bytes(worker.saturating_add(*key)));
+        let longest = lengths.max().unwrap_or(0);
         let mut blob = mine.map_or_else(Vec::new, |mine| [&*mine.worker, &mine.key].concat());
         blob.resize(longest, 0);
         let mut blobs = vec![Vec::with_capacity(longest); records.len()];
@@ -49,55 +56,20 @@ impl ConnectionInfo {
                 blob.extend_from_slice(part);
             }
         }
-        Ok(records.iter().zip(&blobs).map(|(record, blob)| Self::of(record, blob)).collect())
+        let info = |([options @ .., address, worker, key], mut blob): ([u64; 7], Vec<u8>)| {
+            blob.truncate(bytes(worker.saturating_add(key)));
+            let key = blob.split_off(blob.len().min(bytes(worker)));
+            Self { options, address, worker: blob, key }
+        };
+        Ok(records.into_iter().zip(blobs).map(info).collect())
     }
 
     /// Fails if `other`, that of another owner, has other sizes or modes.
     pub(super) fn agree(&self, owner: Owner, other: &Self) -> Result<(), SetupError> {
-        agree(owner, "words in a window", self.window_words, other.window_words)?;
-        agree(owner, "words in a slot", self.slot_words, other.slot_words)?;
-        agree(
-            owner,
-            "as atomic mode (0: cpu, 1: device)",
-            self.atomics as u64,
-            other.atomics as u64,
-        )?;
-        let what = "as progress (0: thread, 1: caller)";
-        agree(owner, what, self.progress as u64, other.progress as u64)
+        let values = self.options.iter().zip(other.options);
+        let mut options = OPTIONS.into_iter().zip(values);
+        options.try_for_each(|(what, (mine, theirs))| agree(owner, what, *mine, theirs))
     }
-
-    fn record(&self) -> [u64; WORDS] {
-        [
-            self.window_words,
-            self.slot_words.into(),
-            (self.atomics == Atomics::Device).into(),
-            (self.progress == Progress::Thread).into(),
-            self.address,
-            self.worker.len() as u64,
-            self.key.len() as u64,
-        ]
-    }
-
-    fn of(record: &[u64; WORDS], blob: &[u8]) -> Self {
-        let [window_words, slot_words, device, thread, address, ..] = *record;
-        let [worker, key] = blob_lengths(record);
-        let (worker, rest) = blob.split_at(worker.min(blob.len()));
-        Self {
-            window_words,
-            slot_words: u32::try_from(slot_words).unwrap_or(u32::MAX),
-            atomics: if device == 0 { Atomics::Cpu } else { Atomics::Device },
-            progress: if thread == 0 { Progress::Caller } else { Progress::Thread },
-            address,
-            worker: worker.to_vec(),
-            key: rest.get(..key).unwrap_or_default().to_vec(),
-        }
-    }
-}
-
-/// Returns the lengths of the worker's address and the key.
-fn blob_lengths(record: &[u64; WORDS]) -> [usize; 2] {
-    let [.., worker, key] = *record;
-    [worker, key].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
 #[cfg(test)]
@@ -131,10 +103,7 @@ mod tests {
 
     fn info() -> ConnectionInfo {
         ConnectionInfo {
-            window_words: 1 << 40,
-            slot_words: 24,
-            atomics: Atomics::Device,
-            progress: Progress::Thread,
+            options: [1 << 40, 24, 1, 0],
             address: u64::MAX - 4095,
             worker: vec![1, 2, 3],
             key: vec![4, 5, 6, 7, 8],
@@ -160,18 +129,14 @@ mod tests {
     fn names_differing_sizes_and_modes() {
         let mine = info();
         assert_eq!(mine.agree(Owner(1), &mine), Ok(()));
-        for (what, other) in [
-            ("words in a window", ConnectionInfo { window_words: 8, ..mine.clone() }),
-            ("words in a slot", ConnectionInfo { slot_words: 8, ..mine.clone() }),
-            ("as atomic mode", ConnectionInfo { atomics: Atomics::Cpu, ..mine.clone() }),
-            ("as progress", ConnectionInfo { progress: Progress::Caller, ..mine.clone() }),
-        ] {
-            let Err(SetupError::Differs { owner: Owner(1), what: named, .. }) =
-                mine.agree(Owner(1), &other)
-            else {
-                panic!("{what} is not compared");
-            };
-            assert!(named.starts_with(what), "{named}");
+        for (nth, what) in OPTIONS.into_iter().enumerate() {
+            let mut other = mine.clone();
+            other.options[nth] += 1;
+            let refused = mine.agree(Owner(1), &other);
+            let differs = |owner, named| owner == Owner(1) && named == what;
+            assert!(
+                matches!(refused, Err(SetupError::Differs { owner, what, .. }) if differs(owner, what))
+            );
         }
     }
 }

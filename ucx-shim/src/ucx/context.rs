@@ -90,14 +90,14 @@ struct Config {
 
 impl Config {
     fn read(ucp: Ucp, settings: &Settings) -> Result<Self, OpenError> {
-        settings.check_environment(|variable| env::var(variable).ok())?;
+        check_environment(settings, |variable| env::var(variable).ok())?;
         let mut handle = ptr::null_mut();
         // SAFETY: null for no prefix and no file, and a live pointer for the result.
         let status = unsafe { (ucp.ucp_config_read)(ptr::null(), ptr::null(), &raw mut handle) };
         check(&ucp, "ucp_config_read", status)?;
         let config = Self { ucp, handle };
         let version = version(&ucp);
-        settings.0.iter().try_for_each(|(name, value)| config.modify(&version, name, value))?;
+        settings.iter().try_for_each(|(name, value)| config.modify(&version, name, value))?;
         Ok(config)
     }
 
@@ -131,30 +131,20 @@ fn name_in_release<'a>(version: &str, name: &'a str) -> &'a str {
 }
 
 /// Variables of UCX, named without `UCX_`, and their values.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Settings(Vec<(&'static str, String)>);
+pub(super) type Settings = Vec<(&'static str, String)>;
 
-impl Settings {
-    pub(super) fn set(&mut self, name: &'static str, value: impl Into<String>) {
-        self.0.push((name, value.into()));
-    }
-
-    /// Fails if a variable of the environment has another value.
-    fn check_environment(
-        &self,
-        environment: impl Fn(&str) -> Option<String>,
-    ) -> Result<(), OpenError> {
-        for (name, asked) in &self.0 {
-            let variable = format!("UCX_{name}");
-            match environment(&variable) {
-                Some(set) if set.trim() != asked => {
-                    return Err(OpenError::Contradiction { variable, set, asked: asked.clone() });
-                }
-                _ => {}
-            }
+/// Fails if a variable of the environment has another value than in `settings`.
+fn check_environment(
+    settings: &Settings,
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<(), OpenError> {
+    for (name, asked) in settings {
+        let variable = format!("UCX_{name}");
+        if let Some(set) = environment(&variable).filter(|set| set.trim() != asked) {
+            return Err(OpenError::Contradiction { variable, set, asked: asked.clone() });
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Returns UCX's variables in the environment, as `NAME=VALUE`, sorted.
@@ -183,15 +173,13 @@ mod tests {
 
     #[test]
     fn refuses_contradicting_environment() {
-        let mut settings = Settings::default();
-        settings.set("TLS", "tcp");
-        settings.set("ATOMIC_MODE", "cpu");
+        let settings = vec![("TLS", "tcp".to_owned()), ("ATOMIC_MODE", "cpu".to_owned())];
+        let check = |environment| check_environment(&settings, environment);
         let tls = |value: &'static str| {
             move |variable: &str| (variable == "UCX_TLS").then(|| value.to_owned())
         };
-        assert!(settings.check_environment(|_| None).is_ok());
-        assert!(settings.check_environment(tls("tcp")).is_ok());
-        let contradiction = settings.check_environment(tls("rc"));
+        assert!(check(tls("tcp")).is_ok());
+        let contradiction = check(tls("rc"));
         let Err(OpenError::Contradiction { variable, set, asked }) = contradiction else {
             panic!("{contradiction:?}");
         };

@@ -8,7 +8,15 @@ use core::slice;
 use probeline_ucx_sys::{Ucp, ucp_ep_h};
 
 use super::{Atomics, Progress};
-use crate::NeedsOwner;
+
+/// The operations on an owner's words that need that owner's CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NeedsOwner {
+    /// Whether READs and WRITEs need the owner's CPU.
+    pub reads: bool,
+    /// Whether atomics need the owner's CPU, as they do if READs do.
+    pub atomics: bool,
+}
 
 /// The transports, devices and options of an engine, as UCX reports them and as opening has
 /// measured them.
@@ -55,7 +63,7 @@ impl fmt::Display for Info {
             let by = |owner| if owner { "by the owner's CPU" } else { "without the owner" };
             write!(f, ", READs are done {}", by(needs_owner.reads))?;
             write!(f, ", atomics {}", by(needs_owner.atomics))?;
-            if needs_owner.any() {
+            if needs_owner.atomics {
                 f.write_str(match self.progress {
                     Progress::Thread => ", which a thread of the engine has to progress",
                     Progress::Caller => ", which the owner's own polling has to progress",

@@ -10,7 +10,8 @@ use probeline_transport::SetupError;
 use probeline_transport::engine::setup::together;
 use probeline_transport::engine::{Deadline, Slots};
 use probeline_transport::{
-    Completion, Exchange, Local, Owner, RemoteWord, Request, Segment, Slot, Token, Transport,
+    Call, Completion, Exchange, Local, Owner, RemoteWord, Request, Segment, Slot, Term, Token,
+    Transport,
 };
 use probeline_ucx_sys::Ucp;
 
@@ -22,8 +23,7 @@ use super::peer::Peer;
 use super::request_pool::RequestPool;
 use super::window::{Mapping, Window};
 use super::worker::{ProgressThread, Worker};
-use super::{Builder, Engine, Info, OpenError, Progress};
-use crate::NeedsOwner;
+use super::{Builder, Engine, Info, NeedsOwner, OpenError, Progress};
 
 /// The time for which opening waits for the first operations on each owner's window, which connect to
 /// it.
@@ -58,7 +58,7 @@ impl Builder {
         engine.while_progressing(|| together(exchange, tested))?;
         let needs_owner = engine.measure_needs_owner(exchange)?;
         engine.caps.needs_owner_progress =
-            self.progress == Progress::Caller && needs_owner.is_some_and(NeedsOwner::any);
+            self.progress == Progress::Caller && needs_owner.is_some_and(|needs| needs.atomics);
         engine.info.needs_owner = needs_owner;
         engine.stores_words =
             needs_owner.is_some_and(|needs| !needs.reads) && engine.info.is_shared_memory();
@@ -82,10 +82,12 @@ impl Builder {
         let registration = unsafe { Mapping::of(&context, slots.memory()) }?;
         let pool = RequestPool::new(self.sizes.depth, context.request_bytes)?;
         let info = ConnectionInfo {
-            window_words: self.sizes.window_words,
-            slot_words: self.sizes.slot_words,
-            atomics: self.atomics,
-            progress: self.progress,
+            options: [
+                self.sizes.window_words,
+                self.sizes.slot_words.into(),
+                self.atomics as u64,
+                self.progress as u64,
+            ],
             address: window.address(),
             worker: for_peers.as_ref().unwrap_or(&worker).address()?,
             key: window.pack_key()?,
@@ -279,44 +281,48 @@ impl Engine {
         let thread = thread.map(ProgressThread::shared);
         let paused = thread.as_ref().map(|thread| thread.pause());
         exchange.barrier().map_err(SetupError::from)?;
-        let (reads, atomics) = if measures { self.needs_owner() } else { (None, None) };
-        exchange.barrier().map_err(SetupError::from)?;
+        let stalled = if measures { self.first_stalled() } else { None };
+        let found = stalled.map_or(NeedsOwner::default(), |(_, found)| found);
+        let mut terms = [found.reads, found.atomics].map(|needs| Term::Max(needs.into()));
+        exchange.reduce(const { Call::new("needs_owner") }, &mut terms)?;
         drop(paused);
-        let found = NeedsOwner { reads: reads.is_some(), atomics: reads.or(atomics).is_some() };
-        let late = reads.or(atomics).filter(|_| self.wait(CONNECT_TIMEOUT, 0).is_none());
-        let found = self.while_progressing(|| found.combine_all(exchange))?;
-        late.map_or(Ok(Some(found)), |owner| Err(timed_out(owner)))
+        let late = stalled.filter(|_| self.wait(CONNECT_TIMEOUT, 0).is_none());
+        let ended = late.map_or(Ok(()), |(owner, _)| Err(timed_out(owner)));
+        self.while_progressing(|| together(exchange, ended))?;
+        let [reads, atomics] = terms.map(|needs| needs.value() != 0);
+        Ok(Some(NeedsOwner { reads, atomics }))
     }
 
-    /// Returns the first owner that was needed by a READ or WRITE, and the first that was needed by an
-    /// atomic: the operation did not complete while its owner did not progress. It stays in flight. If
-    /// READs need the owner, so do atomics. UCX chooses how it executes a READ or WRITE by its length.
-    fn needs_owner(&mut self) -> (Option<Owner>, Option<Owner>) {
+    /// Returns the first owner that an operation needed, which did not complete while the owner did not
+    /// progress, and what needs owners. The operation stays in flight. If READs need the owner, so do
+    /// atomics. UCX chooses how it executes a READ or WRITE by its length.
+    fn first_stalled(&mut self) -> Option<(Owner, NeedsOwner)> {
         let mut peers = (1..self.geometry.owners).map(Owner);
         let max = self.geometry.window_words.min(self.geometry.slot_words.into());
         let max = u32::try_from(max).unwrap_or(u32::MAX).min(self.caps.words_per_op);
-        let lengths =
-            || (0..u32::BITS).map(|bit| 1 << bit).take_while(|words| *words < max).chain([max]);
         // The windows are zero before and after.
         if let Ok(words) = self.staged(Local { words: max, ..LANDING }) {
             words.fill(0);
         }
         let mut stalls =
             |request| self.post_and_wait(request, NEEDS_OWNER_AFTER, MIN_POLLS).is_none();
-        let mut stalls_copying = |owner: &Owner| {
-            lengths().any(|words| {
-                let (at, slot) =
-                    (Segment { start: first_word(*owner), words }, Local { words, ..LANDING });
-                stalls(Request::Read { from: at, into: slot })
-                    || stalls(Request::Write { from: slot, to: at })
-            })
-        };
-        let reads = peers.clone().find(|owner| stalls_copying(owner));
+        let lengths = (0..u32::BITS).map(|bit| 1 << bit).take_while(|words| *words < max);
+        let lengths: Vec<u32> = lengths.chain([max]).collect();
+        let copies =
+            peers.clone().flat_map(|owner| lengths.iter().map(move |words| (owner, *words)));
+        for (owner, words) in copies {
+            let (at, slot) =
+                (Segment { start: first_word(owner), words }, Local { words, ..LANDING });
+            if stalls(Request::Read { from: at, into: slot })
+                || stalls(Request::Write { from: slot, to: at })
+            {
+                return Some((owner, NeedsOwner { reads: true, atomics: true }));
+            }
+        }
         let unchanged =
             |owner| Request::CompareAndSwap { at: first_word(owner), expected: 0, desired: 0 };
-        let atomics =
-            if reads.is_some() { None } else { peers.find(|owner| stalls(unchanged(*owner))) };
-        (reads, atomics)
+        let stalled = peers.find(|owner| stalls(unchanged(*owner)))?;
+        Some((stalled, NeedsOwner { reads: false, atomics: true }))
     }
 }
 

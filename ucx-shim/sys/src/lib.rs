@@ -34,5 +34,5 @@ mod inline;
 mod library;
 
 pub use bindings::*;
-pub use inline::{UCS_PTR_IS_ERR, UCS_PTR_IS_PTR, UCS_PTR_STATUS, ucp_dt_make_contig, ucp_init};
+pub use inline::{UCS_PTR_IS_PTR, UCS_PTR_STATUS, ucp_dt_make_contig, ucp_init};
 pub use library::{LIBUCP, Ucp};

@@ -12,16 +12,8 @@ use crate::settings::Setting;
 /// machines on a busy host need more than a minute for some.
 pub(crate) const LIMIT: Duration = Duration::from_secs(240);
 
-/// All owners run the suite together. Four then also run it as two pairs at the same time.
+/// All owners run the suite.
 pub(crate) fn run(_: &World, members: &mut Members, setting: &Setting) {
-    suite(members, setting);
-    if members.owners() == 4 {
-        let pair = u16::try_from(members.me().0 / 2).unwrap();
-        suite(&mut members.split(pair).unwrap(), setting);
-    }
-}
-
-fn suite(members: &mut Members, setting: &Setting) {
     let mut report = Report::new(members.owners());
     for case in cases(members.owners()) {
         let own = run_case(case, members, setting);

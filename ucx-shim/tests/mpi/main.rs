@@ -5,7 +5,6 @@
 
 mod conformance;
 mod exchange;
-mod idle;
 mod launch;
 mod life;
 mod settings;
@@ -38,7 +37,6 @@ const TESTS: &[(&str, Where, &[u32], Body)] = &[
     ("conformance", Where::Everywhere, &[2, 4], conformance::run),
     ("table", Where::Everywhere, &[2, 4], table::find_or_put),
     ("atomics_mix", Where::Everywhere, &[2, 6], table::atomics_mix),
-    ("idle_owner", Where::Everywhere, &[2], idle::table_row),
     ("more_ranks_than_cores", Where::Everywhere, &[6], table::find_or_put),
     ("windows_are_freed", Where::Everywhere, &[2], life::windows_are_freed),
     ("sizes_differ", Where::Once, &[3], life::sizes_differ),
