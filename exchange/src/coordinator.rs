@@ -14,7 +14,6 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
 use probeline_transport::Owner;
-use rustix::io::Errno;
 
 use crate::error::JoinError;
 use crate::handshake::{HandshakeError, respond};
@@ -22,7 +21,7 @@ use crate::limits::{HANDSHAKE_LIMIT, deadline, whole_seconds};
 use crate::link::{Frame, Kind, Link, MAX_JOIN_BYTES, RENDEZVOUS_BYTES};
 use crate::socket::{Socket, wait};
 use crate::spec::{JobSpec, parse_join};
-use crate::tcp::Tcp;
+use crate::tcp::Job;
 
 /// The maximum number of pending connections; further ones wait in the listen queue. This bounds
 /// the sockets and buffers that strangers can make rank 0 hold.
@@ -41,14 +40,10 @@ pub(crate) const LISTEN_BACKLOG: u32 = 4096;
 pub(crate) const DRAIN_LIMIT: Duration =
     MIN_SERVICE.saturating_mul(LISTEN_BACKLOG.div_ceil(MAX_PENDING_U32));
 
-/// The interval at which rank 0 checks the spawned processes, and whether descriptors are available
-/// again.
+/// The interval at which rank 0 checks the spawned processes, and tries again to accept connections.
 const TICK: Duration = Duration::from_millis(20);
 
 const WAITING: &str = "waiting for the other ranks";
-
-/// The time limit for sending the last messages to refused connections, after the rendezvous.
-const DRAIN_REFUSED_LIMIT: Duration = Duration::from_millis(500);
 
 /// Admits ranks 1 to `size - 1` at `listener`. Calls `check` at least every [`TICK`]; its error
 /// ends the rendezvous.
@@ -59,24 +54,25 @@ pub(crate) fn admit_ranks(
     listener: &TcpListener,
     spec: &JobSpec,
     check: &mut dyn FnMut() -> Result<(), JoinError>,
-) -> Result<Tcp, JoinError> {
+) -> Result<Job, JoinError> {
     const LISTENING: &str = "listening for the other ranks";
     listener.set_nonblocking(true).map_err(JoinError::system(LISTENING))?;
     // Calls listen(2) again, because std chose a shorter queue.
     let longer = rustix::net::listen(listener, LISTEN_BACKLOG.cast_signed());
     longer.map_err(JoinError::system(LISTENING))?;
-    let mut coordinator = Coordinator::new(listener, spec, deadline(spec.limits.rendezvous));
+    let until = deadline(spec.limits.rendezvous);
+    let members = (1..spec.size).map(|_| None).collect();
+    let mut coordinator =
+        Coordinator { listener, spec, until, pending: vec![], members, refused: None };
     let result = coordinator.run(check);
     coordinator.announce(&result);
-    coordinator.drain_refused(result.is_err());
-    result.map(|()| Tcp::new(spec, coordinator.members.into_iter().flatten().collect()))
+    result.map(|()| Job::new(spec, coordinator.members.into_iter().flatten().collect()))
 }
 
-/// A connection that has not joined.
+/// A connection that has not joined. It is closed after [`HANDSHAKE_LIMIT`], or when the peer is refused;
+/// the peer still receives what was sent, because all that it had sent was read.
 struct Pending {
     since: Instant,
-    /// The deadline of the handshake.
-    until: Instant,
     stage: Stage,
 }
 
@@ -85,14 +81,12 @@ enum Stage {
     Handshake(Socket),
     /// The peer has to name its rank, encrypted: only a peer that knows the secret can.
     Joining(Link),
-    /// The peer was refused; its connection stays open until it has received the refusal.
-    Refused(Socket),
 }
 
 impl Pending {
     fn socket(&mut self) -> &mut Socket {
         match &mut self.stage {
-            Stage::Handshake(socket) | Stage::Refused(socket) => socket,
+            Stage::Handshake(socket) => socket,
             Stage::Joining(link) => &mut link.socket,
         }
     }
@@ -104,27 +98,13 @@ struct Coordinator<'a> {
     until: Instant,
     /// The oldest first.
     pending: Vec<Pending>,
-    /// A connection whose refusal ended the rendezvous.
-    refused: Vec<Socket>,
     /// The ranks that have joined, from rank 1.
     members: Vec<Option<Link>>,
-    /// The lack of a descriptor or memory for another connection, and when to try again.
-    shortage: Option<(io::Error, Instant)>,
+    /// The error of the last accept(2), such as the lack of a descriptor, and when to try again.
+    refused: Option<(io::Error, Instant)>,
 }
 
-impl<'a> Coordinator<'a> {
-    fn new(listener: &'a TcpListener, spec: &'a JobSpec, until: Instant) -> Self {
-        Self {
-            listener,
-            spec,
-            until,
-            pending: vec![],
-            refused: vec![],
-            members: (1..spec.size).map(|_| None).collect(),
-            shortage: None,
-        }
-    }
-
+impl Coordinator<'_> {
     fn run(&mut self, check: &mut dyn FnMut() -> Result<(), JoinError>) -> Result<(), JoinError> {
         while self.members.iter().any(Option::is_none) {
             check()?;
@@ -137,8 +117,8 @@ impl<'a> Coordinator<'a> {
     }
 
     fn missing(&mut self) -> JoinError {
-        if let Some((error, _)) = self.shortage.take() {
-            let doing = "accepting the other ranks, which needs more open files (ulimit -n),";
+        if let Some((error, _)) = self.refused.take() {
+            let doing = "accepting the other ranks, which may need more open files (ulimit -n),";
             return JoinError::System { doing, error };
         }
         let absent = (1..).zip(&self.members).filter(|(_, member)| member.is_none());
@@ -180,8 +160,8 @@ impl<'a> Coordinator<'a> {
         }
         match ready.next() {
             Some(true) => self.accept_waiting()?,
-            // No connection waits for a descriptor.
-            Some(false) => self.shortage = None,
+            // No connection waits.
+            Some(false) => self.refused = None,
             None => {}
         }
         Ok(())
@@ -193,47 +173,31 @@ impl<'a> Coordinator<'a> {
             [oldest, rest @ ..] if rest.len() + 1 >= MAX_PENDING => oldest.since + MIN_SERVICE,
             _ => now,
         };
-        self.shortage.as_ref().map_or(place, |(_, again)| *again.max(&place))
+        self.refused.as_ref().map_or(place, |(_, again)| *again.max(&place))
     }
 
     /// Accepts connections while there is room, at most [`MAX_PENDING`], so that a flood of
     /// connections cannot keep rank 0 from its other work.
     fn accept_waiting(&mut self) -> Result<(), JoinError> {
         for _ in 0..MAX_PENDING {
-            // At the limit of open files, accept(2) fails with EMFILE even on an empty queue.
-            if !self.has_waiting_connection()? {
-                self.shortage = None;
-                break;
-            }
             if self.pending.len() >= MAX_PENDING && !self.make_room()? {
                 break;
             }
             match self.listener.accept() {
                 Ok((stream, _)) => {
-                    self.shortage = None;
+                    self.refused = None;
                     self.add(stream)?;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.shortage = None;
-                    break;
-                }
-                Err(error) if is_of_one_connection(&error) => {}
-                Err(error) if is_shortage(&error) => {
-                    self.shortage = Some((error, Instant::now() + TICK));
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => {
+                    self.refused = Some((error, Instant::now() + TICK));
                     if !self.make_room()? {
                         break;
                     }
                 }
-                Err(error) => return Err(JoinError::system("accepting the other ranks")(error)),
             }
         }
         Ok(())
-    }
-
-    /// Returns whether the listen queue has a connection.
-    fn has_waiting_connection(&self) -> Result<bool, JoinError> {
-        let ready = wait([self.listener.into()], Instant::now());
-        Ok(ready.map_err(JoinError::system(WAITING))? == [true])
     }
 
     /// Drops the oldest pending connection. Returns `false` if none is old enough.
@@ -255,17 +219,16 @@ impl<'a> Coordinator<'a> {
         // Fails if the connection is lost.
         let Ok(mut socket) = Socket::new(stream) else { return Ok(()) };
         socket.pump(RENDEZVOUS_BYTES);
-        let (since, until) = (Instant::now(), deadline(HANDSHAKE_LIMIT));
-        let pending = Pending { since, until, stage: Stage::Handshake(socket) };
+        let pending = Pending { since: Instant::now(), stage: Stage::Handshake(socket) };
         let pending = self.advance(pending)?;
         self.pending.extend(pending);
         Ok(())
     }
 
-    /// Processes the bytes of a connection. Returns it unless it has become a member, was closed or
-    /// its time is over.
+    /// Processes the bytes of a connection. Returns it unless it has become a member, was refused or closed,
+    /// or its time is over.
     fn advance(&mut self, pending: Pending) -> Result<Option<Pending>, JoinError> {
-        let Pending { since, until, stage } = pending;
+        let Pending { since, stage } = pending;
         let stage = match stage {
             Stage::Handshake(mut socket) => {
                 let result = respond(&self.spec.secret, &mut socket);
@@ -276,38 +239,29 @@ impl<'a> Coordinator<'a> {
                     Ok(None) => Stage::Handshake(socket),
                     Ok(Some(session)) => {
                         let stage = Stage::Joining(Link::new(Owner(0), socket, session));
-                        return self.advance(Pending { since, until, stage });
+                        return self.advance(Pending { since, stage });
                     }
                     Err(HandshakeError::NoRandom) => return Err(JoinError::NoRandom),
-                    Err(_) => Stage::Refused(socket),
+                    Err(_) => return Ok(None),
                 }
             }
             Stage::Joining(mut link) => match link.receive() {
                 Ok(None) => Stage::Joining(link),
                 Ok(Some(Frame { kind: Kind::Join, payload })) => {
-                    match self.admit(link, &payload)? {
-                        Some(refused) => Stage::Refused(refused),
-                        None => return Ok(None),
-                    }
+                    return self.admit(link, &payload).map(|()| None);
                 }
-                _ => Stage::Refused(link.socket),
+                _ => return Ok(None),
             },
-            Stage::Refused(mut socket) => {
-                discard_and_shut_down(&mut socket);
-                Stage::Refused(socket)
-            }
         };
-        let mut pending = Pending { since, until, stage };
-        let stays = !pending.socket().closed && Instant::now() < until;
+        let mut pending = Pending { since, stage };
+        let stays = !pending.socket().closed && since.elapsed() < HANDSHAKE_LIMIT;
         Ok(stays.then_some(pending))
     }
 
     /// Admits a peer that knows the secret, if its rank, size and parameters fit. Otherwise sends
-    /// it this rank's specification, from which the peer derives the reason, and returns its socket.
-    fn admit(&mut self, mut link: Link, join: &[u8]) -> Result<Option<Socket>, JoinError> {
-        let Some((rank, size, parameters)) = parse_join(join) else {
-            return Ok(Some(link.socket));
-        };
+    /// it this rank's specification, from which the peer derives the reason.
+    fn admit(&mut self, mut link: Link, join: &[u8]) -> Result<(), JoinError> {
+        let Some((rank, size, parameters)) = parse_join(join) else { return Ok(()) };
         let agreed = self.spec.compare(rank, size, parameters);
         let place = rank.checked_sub(1).and_then(|index| self.members.get_mut(index as usize));
         if let Some(place @ None) = place
@@ -318,15 +272,11 @@ impl<'a> Coordinator<'a> {
             link.owner = Owner(rank);
             link.send(Kind::Admitted, &whole_seconds(left).to_le_bytes());
             *place = Some(link);
-            return Ok(None);
+            return Ok(());
         }
         link.send(Kind::Refused, &self.spec.join_payload());
         link.flush();
-        if let Err(error) = agreed {
-            self.refused.push(link.socket);
-            return Err(error);
-        }
-        Ok(Some(link.socket))
+        agreed
     }
 
     /// Sends the result of the rendezvous to the members.
@@ -342,73 +292,5 @@ impl<'a> Coordinator<'a> {
             // A member may begin its first call immediately.
             link.flush();
         }
-    }
-
-    /// Gives refused connections time to receive the refusal, and members time to receive the
-    /// error if the job failed.
-    fn drain_refused(&mut self, failed: bool) {
-        let mut refused = mem::take(&mut self.refused);
-        refused.extend(mem::take(&mut self.pending).into_iter().filter_map(
-            |one| match one.stage {
-                Stage::Refused(socket) => Some(socket),
-                _ => None,
-            },
-        ));
-        if failed {
-            let members = mem::take(&mut self.members).into_iter().flatten();
-            refused.extend(members.map(|link| link.socket));
-        }
-        let until = deadline(DRAIN_REFUSED_LIMIT);
-        while Instant::now() < until {
-            for socket in &mut refused {
-                socket.pump(RENDEZVOUS_BYTES);
-                discard_and_shut_down(socket);
-            }
-            refused.retain(|socket| !socket.closed);
-            if refused.is_empty() {
-                return;
-            }
-            if wait(refused.iter().map(Into::into), until).is_err() {
-                return;
-            }
-        }
-    }
-}
-
-/// Returns whether accept(2) failed for one connection: it was closed, had a network error, or a
-/// firewall rejected it (`EPERM`).
-fn is_of_one_connection(error: &io::Error) -> bool {
-    matches!(
-        Errno::from_io_error(error),
-        Some(
-            Errno::CONNABORTED
-                | Errno::INTR
-                | Errno::PERM
-                | Errno::NETDOWN
-                | Errno::PROTO
-                | Errno::NOPROTOOPT
-                | Errno::HOSTDOWN
-                | Errno::NONET
-                | Errno::HOSTUNREACH
-                | Errno::OPNOTSUPP
-                | Errno::NETUNREACH
-        )
-    )
-}
-
-/// Returns whether accept(2) failed because a descriptor or memory was lacking.
-fn is_shortage(error: &io::Error) -> bool {
-    matches!(
-        Errno::from_io_error(error),
-        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
-    )
-}
-
-/// Discards received bytes, and shuts down the sending side once everything is sent; the peer then
-/// closes the connection.
-fn discard_and_shut_down(socket: &mut Socket) {
-    socket.incoming.clear();
-    if socket.outgoing.is_empty() {
-        socket.shutdown_write();
     }
 }

@@ -11,7 +11,6 @@ use probeline_transport::SetupError;
 use crate::difference::Difference;
 use crate::launch::{Launch, Server};
 use crate::limits::{MAX_PARAMETERS_BYTES, MAX_RANKS};
-use crate::pmi::DESCRIPTOR_VARIABLE;
 use crate::secret::{MAX_BYTES, MIN_BYTES, SECRET_VARIABLE};
 
 /// Advice on the variables of a launcher.
@@ -91,18 +90,11 @@ pub enum JoinError {
     ParametersDiffer { peer: u32, difference: Difference },
     /// Some ranks did not join in time.
     #[error(
-        "{} did not come within {after_s} s. Read {} output, and check that all ranks have the address \
-         of rank 0",
+        "{} did not come within {after_s} s. Read {} output, and check that every rank joins early, and has \
+         the address of rank 0",
         Ranks(.ranks), possessive(.ranks.len())
     )]
     Missing { ranks: Vec<u32>, after_s: u32 },
-    /// Some processes that this one has started did not join in time.
-    #[error(
-        "{} did not join within {after_s} s. A process that rank 0 starts is a copy of its program, and \
-         has to join the job early: read {} output",
-        Ranks(.ranks), possessive(.ranks.len())
-    )]
-    CopiesMissing { ranks: Vec<u32>, after_s: u32 },
     /// A rank joined, and ended or lost its connection before all ranks had joined.
     #[error("rank {rank} ended before all ranks had joined: read its output")]
     Left { rank: u32 },
@@ -141,20 +133,9 @@ pub enum JoinError {
     /// The system has no random bytes.
     #[error("the system has no random bytes: check getrandom(2)")]
     NoRandom,
-    /// A variable of a launcher is not a number from 0 to 4294967295.
-    #[error("the environment has {variable}={value:?}, which is not a number: {ADVICE}")]
-    VariableNotANumber { variable: &'static str, value: String },
-    /// Only one of two variables of a launcher that belong together is set.
-    #[error("the environment has {set} and no {unset}: {ADVICE}")]
-    VariableMissing { set: &'static str, unset: &'static str },
-    /// The rank in the variables of a launcher is not below the size.
-    #[error("the environment has {variable}={rank} and {size_variable}={size}: {ADVICE}")]
-    VariablesOutOfRange {
-        variable: &'static str,
-        rank: u32,
-        size_variable: &'static str,
-        size: u32,
-    },
+    /// The variables of a launcher are inconsistent.
+    #[error("the environment has {found}: {ADVICE}")]
+    Variables { found: String },
     /// No launcher has started this process, so its rank and size are unknown.
     #[error(
         "no launcher gives this process a rank: start it with mpirun or srun, join with \
@@ -204,39 +185,21 @@ pub enum JoinError {
          check them with ip address"
     )]
     NoAddress,
-    /// Rank 0's business card is malformed.
-    #[error("rank 0 published a malformed address: start the same build everywhere")]
-    BadBusinessCard,
     /// libpmix cannot be loaded.
     #[error(transparent)]
     Load(SetupError),
-    /// No launcher with a PMIx server has started this process.
-    #[error(
-        "this process has no PMIx server: start it with mpirun of Open MPI or with srun \
-         --mpi=pmix"
-    )]
-    NoServer,
+    /// No launcher with this server has started this process.
+    #[error("this process has no {server} server: start it with {}", .server.launchers())]
+    NoServer { server: Server },
     /// A call failed.
     #[error(
         "{call} failed: {words} ({status}): read the output of the launcher and of the other \
          ranks"
     )]
     Status { call: &'static str, status: i32, words: &'static str },
-    /// A value has an unexpected type.
-    #[error("the PMIx value {key} has an unexpected type: start the same build everywhere")]
-    Type { key: &'static str },
-    /// The environment has no [`DESCRIPTOR_VARIABLE`](crate::pmi::DESCRIPTOR_VARIABLE).
-    #[error(
-        "{DESCRIPTOR_VARIABLE} is not set: start this program with mpiexec of MPICH or with srun \
-         --mpi=pmi2"
-    )]
-    Unset,
-    /// The variable is not the number of an open socket.
-    #[error(
-        "{DESCRIPTOR_VARIABLE}={value} is not a socket of a launcher ({error}): start the command \
-         directly by the launcher, or unset the variable"
-    )]
-    NotOpen { value: String, error: io::Error },
+    /// A value that another rank or the launcher has published is malformed.
+    #[error("{what} is malformed: start the same build everywhere")]
+    Malformed { what: &'static str },
     /// A value is longer than the launcher accepts.
     #[error(
         "a value of {bytes} bytes is longer than the {max_bytes} bytes that the launcher accepts: \
@@ -246,9 +209,6 @@ pub enum JoinError {
     /// The launcher did not answer in time.
     #[error("the launcher did not answer in time: read its output")]
     TimedOut,
-    /// The launcher has closed the connection.
-    #[error("the launcher has closed its socket: read its output")]
-    Closed,
     /// The answer is not PMI-1.
     #[error(
         "the launcher does not speak PMI-1, it answered {line:?}: use PMIx, or give --rendezvous"
@@ -260,6 +220,11 @@ pub enum JoinError {
 }
 
 impl JoinError {
+    /// Returns the error of a launcher that sets one variable and not another one.
+    pub(crate) fn missing(set: &str, unset: &str) -> Self {
+        Self::Variables { found: format!("{set} and no {unset}") }
+    }
+
     /// Returns how to report the error of a system call.
     pub(crate) fn system<E: Into<io::Error>>(doing: &'static str) -> impl Fn(E) -> Self {
         move |error| Self::System { doing, error: error.into() }

@@ -1,24 +1,21 @@
 //! The entry point of an application: joins its job, however this process was started.
 
-use core::mem;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
-use core::time::Duration;
 use std::env;
 use std::ffi::OsString;
 
-use crate::pmi::Pmi1;
-use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
+use probeline_transport::Exchange;
 
 use crate::error::JoinError;
 use crate::launch::{Launch, Launcher, Server};
-use crate::limits::{Limits, deadline};
+use crate::limits::Limits;
 use crate::rendezvous::Rendezvous;
 use crate::secret::Secret;
 use crate::server::join_by;
 use crate::spawn::{spawn, spawned_rendezvous};
 use crate::spec::JobSpec;
-use crate::tcp::Tcp;
+use crate::tcp::Job;
 
 /// The way in which the ranks of a job are started.
 #[derive(Clone, Debug)]
@@ -137,20 +134,21 @@ pub fn join(options: Options) -> Result<Job, JoinError> {
         let secret = secret.map_or_else(Secret::from_env, Ok)?;
         rendezvous.meet(&JobSpec { rank, size, parameters, secret, limits })
     };
-    let of_job = |tcp: Tcp, launch, pmi| {
-        if tcp.owners() > 1 {
+    let of_job = |mut job: Job, launch| {
+        if job.owners() > 1 {
             HAS_JOINED.store(true, Relaxed);
         }
-        Ok(Job { tcp, launch, pmi })
+        job.launch = launch;
+        Ok(job)
     };
     let of_one = matches!(start, Start::Auto { ranks: 1, .. } | Start::Spawn { ranks: 1, .. });
     if let Some(launch) = Launch::by(Launcher::Probeline)? {
         if of_one {
-            return of_job(spawn(1, &[], parameters, limits)?, None, None);
+            return of_job(spawn(1, &[], parameters, limits)?, None);
         }
         refuse_second_job()?;
-        let tcp = meet(launch.rank, launch.size, None, &spawned_rendezvous()?, parameters)?;
-        return of_job(tcp, Some(launch), None);
+        let job = meet(launch.rank, launch.size, None, &spawned_rendezvous()?, parameters)?;
+        return of_job(job, Some(launch));
     }
     match start {
         Start::Auto { ranks, rendezvous } => {
@@ -170,25 +168,25 @@ pub fn join(options: Options) -> Result<Job, JoinError> {
                 refuse_second_job()?;
             }
             let arguments = arguments.unwrap_or_else(|| env::args_os().skip(1).collect());
-            of_job(spawn(ranks, &arguments, parameters, limits)?, None, None)
+            of_job(spawn(ranks, &arguments, parameters, limits)?, None)
         }
         Start::Launched { rendezvous } => {
             let launch = Launch::from_env()?.ok_or(JoinError::NotLaunched)?;
-            let (tcp, pmi) = match rendezvous {
-                Some(at) => (meet(launch.rank, launch.size, secret, &at, parameters)?, None),
+            let job = match rendezvous {
+                Some(at) => meet(launch.rank, launch.size, secret, &at, parameters)?,
                 None => {
                     let server = Server::of(&launch).ok_or(JoinError::NoRendezvous { launch })?;
                     join_by(server, parameters, secret, limits)?
                 }
             };
-            of_job(tcp, Some(launch), pmi)
+            of_job(job, Some(launch))
         }
         Start::Served(server) => {
-            let (tcp, pmi) = join_by(server, parameters, secret, limits)?;
-            of_job(tcp, Launch::from_env().ok().flatten(), pmi)
+            let job = join_by(server, parameters, secret, limits)?;
+            of_job(job, Launch::from_env().ok().flatten())
         }
         Start::Manual { rank, size, rendezvous } => {
-            of_job(meet(rank, size, secret, &rendezvous, parameters)?, None, None)
+            of_job(meet(rank, size, secret, &rendezvous, parameters)?, None)
         }
     }
 }
@@ -197,117 +195,6 @@ pub fn join(options: Options) -> Result<Job, JoinError> {
 /// take part in it with the code of the first.
 fn refuse_second_job() -> Result<(), JoinError> {
     if HAS_JOINED.load(Relaxed) { Err(JoinError::SecondJob) } else { Ok(()) }
-}
-
-/// The time limit for finalizing PMI, one message and its answer.
-const FINALIZE_LIMIT: Duration = Duration::from_secs(5);
-
-/// One rank of a job.
-///
-/// A collective call waits at most [`Limits::collective`], ranks other than 0 three seconds longer, and
-/// sleeps meanwhile. If a rank dies or leaves, all waiting calls fail with an error that names it.
-/// A result has at most [`MAX_RESULT_BYTES`](crate::MAX_RESULT_BYTES), and all contributions to an
-/// all-to-all together [`MAX_ALL_TO_ALL_BYTES`](crate::MAX_ALL_TO_ALL_BYTES); longer ones fail with
-/// [`ExchangeError::TooLarge`] before the call, and the job goes on. Calls that differ between ranks
-/// fail on all of them with [`ExchangeError::CallsDiffer`], which names both calls, or
-/// [`ExchangeError::LengthDiffers`].
-///
-/// Dropping it leaves the job, and kills the processes that this one has started. If the ranks met
-/// through a PMI server, the launcher treats that as a failure and terminates the other ranks. Call
-/// [`finish`](Self::finish) instead when the work is done.
-///
-/// If a rank that this one has started exits or panics, the call that misses it fails with
-/// [`ExchangeError::OwnerExited`] on all ranks, which has its exit status. [`finish`](Self::finish)
-/// lists the exit statuses of all ranks that failed, also after the fault of an engine.
-///
-/// A job belongs to the process that joined it. A fork of that process shares its connections, and
-/// would mix its messages with the parent's: the calls of a fork fail with [`ExchangeError::Forked`],
-/// and nothing that it drops of the job disturbs the others. Engines and structures cannot notice a
-/// fork: it must not use or drop them. Leave a fork by `exec` or `_exit`, or fork before joining.
-#[derive(Debug)]
-pub struct Job {
-    tcp: Tcp,
-    launch: Option<Launch>,
-    /// The PMI client, which `finish` finalizes.
-    pmi: Option<Pmi1>,
-}
-
-impl Job {
-    /// Returns the rank of this process, from 0. As an [`Owner`] it is [`Exchange::me`].
-    #[must_use]
-    pub fn rank(&self) -> u32 {
-        self.tcp.me().0
-    }
-
-    /// Returns the number of ranks. Each is an owner: [`Exchange::owners`].
-    #[must_use]
-    pub fn ranks(&self) -> u32 {
-        self.tcp.owners()
-    }
-
-    /// Returns the launcher's variables of this process, such as its rank on this machine.
-    #[must_use]
-    pub fn launch(&self) -> Option<Launch> {
-        self.launch
-    }
-
-    /// Ends the job for all ranks, as if this one had died, because it can no longer take part: a
-    /// panic left its data half changed. Calls that others wait in, or make later, fail with
-    /// [`ExchangeError::OwnerLost`] and this rank; its own fail as well. [`finish`](Self::finish)
-    /// still waits for the processes that this one has started. Waits at most 200 ms.
-    pub fn give_up(&mut self) {
-        self.tcp.give_up();
-    }
-
-    /// Leaves the job. Call it after the last collective call: calls in which this rank takes no
-    /// part fail. Waits at most `limit` for the processes that this one has started, kills those that
-    /// still run then, and waits at most five seconds for the launcher. So `limit` is for all that a
-    /// spawned rank does after its last collective call, to its end.
-    ///
-    /// # Errors
-    /// [`JoinError::RanksFailed`] lists the ranks that this process started and that failed.
-    pub fn finish(mut self, limit: Duration) -> Result<(), JoinError> {
-        if self.tcp.is_fork() {
-            return Ok(());
-        }
-        self.tcp.leave();
-        if let Some(mut pmi) = self.pmi {
-            // Ignores a failure: the job is over.
-            let _ = pmi.finalize(deadline(FINALIZE_LIMIT));
-        }
-        let ranks = mem::take(&mut self.tcp.children).wait(limit);
-        if ranks.is_empty() { Ok(()) } else { Err(JoinError::RanksFailed { ranks }) }
-    }
-}
-
-impl Exchange for Job {
-    fn me(&self) -> Owner {
-        self.tcp.me()
-    }
-
-    fn owners(&self) -> u32 {
-        self.tcp.owners()
-    }
-
-    fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        self.tcp.all_gather(mine, all)
-    }
-
-    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
-        self.tcp.all_to_all(mine, theirs)
-    }
-
-    fn barrier(&mut self) -> Result<(), ExchangeError> {
-        self.tcp.barrier()
-    }
-
-    fn calls(&self) -> u64 {
-        self.tcp.calls()
-    }
-
-    fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
-        self.tcp.reduce(call, terms)
-    }
 }
 
 #[cfg(test)]

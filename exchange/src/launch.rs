@@ -93,6 +93,14 @@ impl Server {
         };
         env::var_os(variable).map(|_| server)
     }
+
+    /// Returns the launchers that have such a server.
+    pub(crate) fn launchers(self) -> &'static str {
+        match self {
+            Self::Pmix => "mpirun of Open MPI or with srun --mpi=pmix",
+            Self::Pmi => "mpiexec of MPICH or with srun --mpi=pmi2",
+        }
+    }
 }
 
 impl fmt::Display for Server {
@@ -172,11 +180,12 @@ impl Launcher {
     /// Returns the place in a job of this launcher, if one of the variables of rank and size is
     /// set.
     fn launch(self, lookup: Lookup<'_>) -> Result<Option<Launch>, JoinError> {
+        let refused = |found| Err(JoinError::Variables { found });
         let number = |variable| match lookup(variable) {
             None => Ok(None),
             Some(value) => match value.parse::<u32>() {
                 Ok(number) => Ok(Some(number)),
-                Err(_) => Err(JoinError::VariableNotANumber { variable, value }),
+                Err(_) => refused(format!("{variable}={value:?}, which is not a number")),
             },
         };
         let (rank_variable, size_variable, local_rank, local_size) = self.variables(lookup);
@@ -200,12 +209,13 @@ impl Launcher {
                     Some(_) => [rank_variable, size_variable],
                     None => [size_variable, rank_variable],
                 };
-                return Err(JoinError::VariableMissing { set, unset });
+                return Err(JoinError::missing(set, unset));
             }
         };
         if rank >= size {
-            let variable = rank_variable;
-            return Err(JoinError::VariablesOutOfRange { variable, rank, size_variable, size });
+            return Err(JoinError::Variables {
+                found: format!("{rank_variable}={rank} and {size_variable}={size}"),
+            });
         }
         let local_rank = number(local_rank)?;
         let local_size = local_size.map_or(Ok(None), number)?;
@@ -319,7 +329,7 @@ mod tests {
             ("PMIX_RANK=0", "PMIX_RANK", "SLURM_NTASKS"),
             ("SLURM_PROCID=0 SLURM_STEP_ID=0", "SLURM_PROCID", "SLURM_NTASKS"),
         ] {
-            let message = JoinError::VariableMissing { set, unset }.to_string();
+            let message = JoinError::missing(set, unset).to_string();
             assert!(message.contains(set) && message.contains(unset), "{message}");
             assert_eq!(launch(variables), Err(message), "{variables}");
         }
@@ -336,9 +346,8 @@ mod tests {
         ] {
             for value in ["", "x", "-1", "1.0", "4294967296"] {
                 let error = launch(&format!("{others} {variable}={value}")).unwrap_err();
-                let value = value.to_owned();
-                assert_eq!(error, JoinError::VariableNotANumber { variable, value }.to_string());
-                assert!(error.contains(variable), "{error}");
+                let found = format!("{variable}={value:?}, which is not a number: ");
+                assert!(error.contains(&found), "{error}");
             }
         }
     }
@@ -348,9 +357,9 @@ mod tests {
         for (variables, rank, size) in
             [("PMI_RANK=2 PMI_SIZE=2", 2, 2), ("PMI_RANK=0 PMI_SIZE=0", 0, 0)]
         {
-            let (variable, size_variable) = ("PMI_RANK", "PMI_SIZE");
-            let error = JoinError::VariablesOutOfRange { variable, rank, size_variable, size };
-            assert_eq!(launch(variables), Err(error.to_string()));
+            let error = launch(variables).unwrap_err();
+            let found = format!("has PMI_RANK={rank} and PMI_SIZE={size}: ");
+            assert!(error.contains(&found), "{error}");
         }
     }
 }

@@ -52,10 +52,11 @@ mod threads;
 
 pub use difference::Difference;
 pub use error::JoinError;
-pub use job::{Job, Options, Start, join};
+pub use job::{Options, Start, join};
 pub use launch::{Launch, Launcher, Server};
 pub use limits::{Limits, MAX_ALL_TO_ALL_BYTES, MAX_PARAMETERS_BYTES, MAX_RANKS, MAX_RESULT_BYTES};
 pub use machine::{addresses, host_name, machine_id};
 pub use rendezvous::Rendezvous;
 pub use secret::{SECRET_VARIABLE, Secret};
+pub use tcp::Job;
 pub use threads::{THREADS_LIMIT, Thread, threads, threads_within};

@@ -17,7 +17,7 @@ use crate::limits::{deadline, whole_seconds};
 use crate::link::{BadFrame, Frame, Kind, Link, RENDEZVOUS_BYTES};
 use crate::socket::{Socket, wait};
 use crate::spec::{JobSpec, parse_join};
-use crate::tcp::Tcp;
+use crate::tcp::Job;
 
 /// The mean time between two attempts to connect to rank 0, which may start later than this rank.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -53,14 +53,14 @@ pub(crate) fn join_rank_0(
     address: &str,
     addresses: &[SocketAddr],
     spec: &JobSpec,
-) -> Result<Tcp, JoinError> {
+) -> Result<Job, JoinError> {
     let until = deadline(spec.limits.rendezvous);
     loop {
         let mut last = "there is no address".to_owned();
         let mut other_program = None;
         for at in addresses {
             match attempt(address, *at, spec, until) {
-                Ok(link) => return Ok(Tcp::new(spec, vec![link])),
+                Ok(link) => return Ok(Job::new(spec, vec![link])),
                 Err(AttemptError::Final(error)) => return Err(error),
                 Err(AttemptError::OtherProgram(error)) => other_program = Some(error),
                 Err(AttemptError::Retry(error)) => last = error,

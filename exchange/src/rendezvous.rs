@@ -9,7 +9,7 @@ use crate::coordinator::admit_ranks;
 use crate::error::JoinError;
 use crate::member::join_rank_0;
 use crate::spec::JobSpec;
-use crate::tcp::Tcp;
+use crate::tcp::Job;
 
 /// The address at which rank 0 listens and to which the other ranks connect.
 ///
@@ -32,11 +32,11 @@ impl Rendezvous {
     /// # Errors
     /// The reason why the job cannot start, within the time limit on rank 0. A rank that has joined
     /// waits as long as rank 0 does, to receive the numbers of the missing ranks.
-    pub(crate) fn meet(&self, spec: &JobSpec) -> Result<Tcp, JoinError> {
+    pub(crate) fn meet(&self, spec: &JobSpec) -> Result<Job, JoinError> {
         spec.check()?;
         let addresses = self.resolve()?;
         if spec.size == 1 {
-            return Ok(Tcp::new(spec, vec![]));
+            return Ok(Job::new(spec, vec![]));
         }
         if spec.rank > 0 {
             return join_rank_0(&self.address, &addresses, spec);

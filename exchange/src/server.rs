@@ -18,7 +18,7 @@ use crate::member::join_rank_0;
 use crate::secret::Secret;
 use crate::spawn::listen_on_loopback;
 use crate::spec::JobSpec;
-use crate::tcp::Tcp;
+use crate::tcp::Job;
 
 /// Joins the job of the launcher whose server speaks this protocol.
 ///
@@ -30,11 +30,13 @@ pub(crate) fn join_by(
     parameters: String,
     secret: Option<Secret>,
     limits: Limits,
-) -> Result<(Tcp, Option<Pmi1>), JoinError> {
+) -> Result<Job, JoinError> {
     let until = deadline(limits.rendezvous);
     let (place, pmi) = look_up_within(server, secret.clone(), limits, until)?;
     let rendezvous = until.saturating_duration_since(Instant::now());
-    Ok((place.meet(parameters, secret, Limits { rendezvous, ..limits })?, pmi))
+    let mut job = place.meet(parameters, secret, Limits { rendezvous, ..limits })?;
+    job.pmi = pmi;
+    Ok(job)
 }
 
 /// Calls [`look_up`] on another thread, because a call of libpmix never returns if the server has
@@ -77,7 +79,7 @@ fn look_up(
         }
         Server::Pmi => {
             let launch = Launch::by(Launcher::Pmi)?;
-            let Launch { rank, size, .. } = launch.ok_or(JoinError::Unset)?;
+            let Launch { rank, size, .. } = launch.ok_or(JoinError::NoServer { server })?;
             let mut client = Pmi1::from_env(rank, until)?;
             let place = exchange_cards(&mut client, &machine, rank, size, secret)?;
             // Not finalized yet: mpiexec of MPICH ignores the failure of a rank that has finalized.
@@ -106,7 +108,7 @@ impl Place {
         parameters: String,
         given: Option<Secret>,
         limits: Limits,
-    ) -> Result<Tcp, JoinError> {
+    ) -> Result<Job, JoinError> {
         let Self { rank, size, card: BusinessCard { secret, addresses }, listener } = self;
         let secret = given.or(secret).ok_or(JoinError::NoSecret)?;
         let spec = JobSpec { rank, size, parameters, secret, limits };
@@ -188,9 +190,10 @@ impl BusinessCard {
 
     /// Parses the text of [`to_text`](Self::to_text).
     pub(crate) fn from_text(text: &str) -> Result<Self, JoinError> {
-        let (secret, addresses) = text.split_once(',').ok_or(JoinError::BadBusinessCard)?;
+        const MALFORMED: JoinError = JoinError::Malformed { what: "the address of rank 0" };
+        let (secret, addresses) = text.split_once(',').ok_or(MALFORMED)?;
         let addresses: Result<_, _> = addresses.split(',').map(str::parse).collect();
-        let addresses = addresses.map_err(|_| JoinError::BadBusinessCard)?;
+        let addresses = addresses.map_err(|_| MALFORMED)?;
         let secret = (!secret.is_empty()).then(|| Secret::new(secret.into()));
         Ok(Self { secret: secret.transpose()?, addresses })
     }
@@ -338,7 +341,7 @@ mod tests {
         let texts = ["", &secret, ",", &format!("{secret},"), &format!("{secret},a:b")];
         for text in texts {
             assert!(
-                matches!(BusinessCard::from_text(text), Err(JoinError::BadBusinessCard)),
+                matches!(BusinessCard::from_text(text), Err(JoinError::Malformed { .. })),
                 "{text}"
             );
         }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
@@ -107,12 +107,6 @@ impl Socket {
         let taken = *self.incoming.first_chunk()?;
         self.incoming.drain(..N);
         Some(taken)
-    }
-
-    /// Closes the sending direction. Closing both directions with unread bytes would reset the
-    /// connection, and the peer could lose what was sent before.
-    pub(crate) fn shutdown_write(&mut self) {
-        let _ = self.stream.shutdown(Shutdown::Write);
     }
 
     /// Returns whether this stream is connected to itself. TCP does that if a connection to a

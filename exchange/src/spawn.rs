@@ -25,7 +25,7 @@ use crate::limits::{Limits, deadline};
 use crate::rendezvous::Rendezvous;
 use crate::secret::{SECRET_VARIABLE, Secret};
 use crate::spec::JobSpec;
-use crate::tcp::Tcp;
+use crate::tcp::Job;
 
 /// The environment variable with the address at which rank 0 listens.
 const RENDEZVOUS_VARIABLE: &str = "PROBELINE_RENDEZVOUS";
@@ -50,12 +50,12 @@ pub(crate) fn spawn(
     arguments: &[OsString],
     parameters: String,
     limits: Limits,
-) -> Result<Tcp, JoinError> {
+) -> Result<Job, JoinError> {
     let secret = Secret::random()?;
     let spec = JobSpec { rank: 0, size: ranks, parameters, secret, limits };
     spec.check()?;
     if ranks == 1 {
-        return Ok(Tcp::new(&spec, vec![]));
+        return Ok(Job::new(&spec, vec![]));
     }
     let (listener, address) = listen_on_loopback()?;
     let mut children = Children { running: Vec::new(), parent: process::id() };
@@ -70,9 +70,6 @@ pub(crate) fn spawn(
             Ok(tcp)
         }
         Err(JoinError::Left { rank }) => Err(children.explain(rank)),
-        Err(JoinError::Missing { ranks, after_s }) => {
-            Err(JoinError::CopiesMissing { ranks, after_s })
-        }
         Err(error) => Err(error),
     }
 }
@@ -108,7 +105,7 @@ fn start(
 pub(crate) fn spawned_rendezvous() -> Result<Rendezvous, JoinError> {
     let read = |variable: &'static str| {
         let value = env::var_os(variable).map(|value| value.to_string_lossy().into_owned());
-        value.ok_or(JoinError::VariableMissing { set: RANK_VARIABLE, unset: variable })
+        value.ok_or_else(|| JoinError::missing(RANK_VARIABLE, variable))
     };
     let parent = read(PARENT_VARIABLE)?;
     set_parent_process_death_signal(Some(Signal::KILL))
@@ -147,16 +144,24 @@ impl Running {
     }
 }
 
+/// Calls `look` until it finds something, for at most `limit`.
+fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let until = deadline(limit);
+    loop {
+        let found = look();
+        if found.is_some() || Instant::now() >= until {
+            return found;
+        }
+        thread::sleep(CHECK_PAUSE);
+    }
+}
+
 impl Children {
     /// Waits until all have ended or `limit` has passed. Returns the ranks that failed, with their
     /// exit status; `None` if the rank was still running and was killed.
     pub(crate) fn wait(mut self, limit: Duration) -> Vec<(u32, Option<ExitStatus>)> {
-        let until = deadline(limit);
-        while self.running.iter_mut().any(|child| child.status().is_none())
-            && Instant::now() < until
-        {
-            thread::sleep(CHECK_PAUSE);
-        }
+        let ended = || self.running.iter_mut().all(|child| child.status().is_some()).then_some(());
+        wait_for(limit, ended);
         let ended = self.running.iter_mut().map(|child| (child.rank, child.status()));
         ended.filter(|(_, status)| !status.is_some_and(|status| status.success())).collect()
     }
@@ -164,11 +169,7 @@ impl Children {
     /// Returns how the process of `owner` ended within `limit`, if this process started it.
     pub(crate) fn exit_of(&mut self, owner: Owner, limit: Duration) -> Option<Exit> {
         let child = self.running.iter_mut().find(|child| child.rank == owner.0)?;
-        let until = deadline(limit);
-        while child.status().is_none() && Instant::now() < until {
-            thread::sleep(CHECK_PAUSE);
-        }
-        let status = child.status()?;
+        let status = wait_for(limit, || child.status())?;
         let status_or_signal = status.code().map(|code| Exit::Status(code.cast_unsigned()));
         status_or_signal.or(status.signal().map(|signal| Exit::Signal(signal.cast_unsigned())))
     }
@@ -188,14 +189,7 @@ impl Children {
 
     /// Waits for the exit status of `rank`, which has closed its connection.
     fn explain(&mut self, rank: u32) -> JoinError {
-        let until = deadline(EXIT_LIMIT);
-        while Instant::now() < until {
-            if let Err(error) = self.check() {
-                return error;
-            }
-            thread::sleep(CHECK_PAUSE);
-        }
-        JoinError::Left { rank }
+        wait_for(EXIT_LIMIT, || self.check().err()).unwrap_or(JoinError::Left { rank })
     }
 }
 

@@ -8,9 +8,9 @@
 //! not disturb ranks that are still in it. Calls sleep while they wait. There is no additional
 //! thread.
 
-use core::fmt;
 use core::sync::atomic::{Ordering, fence};
 use core::time::Duration;
+use core::{fmt, mem};
 use std::io;
 use std::process;
 use std::sync::Arc;
@@ -19,11 +19,14 @@ use std::time::Instant;
 use probeline_transport::{Call, Exchange, ExchangeError, Exit, Owner, Term};
 use rustix::io::Errno;
 
+use crate::error::JoinError;
+use crate::launch::Launch;
 use crate::limits::{
     MAX_RESULT_BYTES, check_at_most, check_result, deadline, max_contribution_bytes, part_bytes,
     whole_seconds,
 };
 use crate::link::{Frame, Kind, Link, flush_all, pump_ready, wait_for};
+use crate::pmi::Pmi1;
 use crate::spawn::{Children, EXIT_LIMIT};
 use crate::spec::JobSpec;
 
@@ -34,10 +37,34 @@ const ABORT_LIMIT: Duration = Duration::from_millis(200);
 /// than rank 0 waits for an exit status.
 const ANSWER_LIMIT: Duration = EXIT_LIMIT.saturating_add(Duration::from_secs(1));
 
-/// One rank of a job whose ranks are connected by TCP.
+/// The time limit for finalizing PMI, one message and its answer.
+const FINALIZE_LIMIT: Duration = Duration::from_secs(5);
+
+/// One rank of a job.
+///
+/// A collective call waits at most [`Limits::collective`](crate::Limits::collective), ranks other than 0 three seconds longer, and
+/// sleeps meanwhile. If a rank dies or leaves, all waiting calls fail with an error that names it.
+/// A result has at most [`MAX_RESULT_BYTES`](crate::MAX_RESULT_BYTES), and all contributions to an
+/// all-to-all together [`MAX_ALL_TO_ALL_BYTES`](crate::MAX_ALL_TO_ALL_BYTES); longer ones fail with
+/// [`ExchangeError::TooLarge`] before the call, and the job goes on. Calls that differ between ranks
+/// fail on all of them with [`ExchangeError::CallsDiffer`], which names both calls, or
+/// [`ExchangeError::LengthDiffers`].
+///
+/// Dropping it leaves the job, and kills the processes that this one has started. If the ranks met
+/// through a PMI server, the launcher treats that as a failure and terminates the other ranks. Call
+/// [`finish`](Self::finish) instead when the work is done.
+///
+/// If a rank that this one has started exits or panics, the call that misses it fails with
+/// [`ExchangeError::OwnerExited`] on all ranks, which has its exit status. [`finish`](Self::finish)
+/// lists the exit statuses of all ranks that failed, also after the fault of an engine.
+///
+/// A job belongs to the process that joined it. A fork of that process shares its connections, and
+/// would mix its messages with the parent's: the calls of a fork fail with [`ExchangeError::Forked`],
+/// and nothing that it drops of the job disturbs the others. Engines and structures cannot notice a
+/// fork: it must not use or drop them. Leave a fork by `exec` or `_exit`, or fork before joining.
 ///
 /// Rank 0 holds one copy of each result for all ranks, and in an all-to-all the parts of all ranks.
-pub(crate) struct Tcp {
+pub struct Job {
     me: Owner,
     owners: u32,
     limit: Duration,
@@ -50,6 +77,10 @@ pub(crate) struct Tcp {
     pub(crate) children: Children,
     /// The process that joined. A fork of it has another number.
     pub(crate) process: u32,
+    /// The launcher that started this rank.
+    pub(crate) launch: Option<Launch>,
+    /// The PMI client, which `finish` finalizes.
+    pub(crate) pmi: Option<Pmi1>,
     /// The error with which the job ended.
     ended: Option<ExchangeError>,
     /// The maximum size of the links' buffers while this rank waited, in bytes.
@@ -57,7 +88,61 @@ pub(crate) struct Tcp {
     pub(crate) max_buffered: usize,
 }
 
-impl Tcp {
+impl Job {
+    /// Returns the rank of this process, from 0. As an [`Owner`] it is [`Exchange::me`].
+    #[must_use]
+    pub fn rank(&self) -> u32 {
+        self.me.0
+    }
+
+    /// Returns the number of ranks. Each is an owner: [`Exchange::owners`].
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.owners
+    }
+
+    /// Returns the launcher's variables of this process, such as its rank on this machine.
+    #[must_use]
+    pub fn launch(&self) -> Option<Launch> {
+        self.launch
+    }
+
+    /// Ends the job for all ranks, as if this one had died, because it can no longer take part: a
+    /// panic left its data half changed. Calls that others wait in, or make later, fail with
+    /// [`ExchangeError::OwnerLost`] and this rank; its own fail as well. [`finish`](Self::finish)
+    /// still waits for the processes that this one has started. Waits at most 200 ms.
+    pub fn give_up(&mut self) {
+        if self.is_fork() {
+            // The process that joined goes on.
+            return;
+        }
+        let lost = ExchangeError::OwnerLost(self.me);
+        if self.ended.replace(self.ended.unwrap_or(lost)).is_none() {
+            self.abort(lost);
+        }
+        self.links.clear();
+    }
+
+    /// Leaves the job. Call it after the last collective call: calls in which this rank takes no
+    /// part fail. Waits at most `limit` for the processes that this one has started, kills those that
+    /// still run then, and waits at most five seconds for the launcher. So `limit` is for all that a
+    /// spawned rank does after its last collective call, to its end.
+    ///
+    /// # Errors
+    /// [`JoinError::RanksFailed`] lists the ranks that this process started and that failed.
+    pub fn finish(mut self, limit: Duration) -> Result<(), JoinError> {
+        if self.is_fork() {
+            return Ok(());
+        }
+        self.leave();
+        if let Some(mut pmi) = self.pmi.take() {
+            // Ignores a failure: the job is over.
+            let _ = pmi.finalize(deadline(FINALIZE_LIMIT));
+        }
+        let ranks = mem::take(&mut self.children).wait(limit);
+        if ranks.is_empty() { Ok(()) } else { Err(JoinError::RanksFailed { ranks }) }
+    }
+
     pub(crate) fn new(spec: &JobSpec, mut links: Vec<Link>) -> Self {
         let (me, owners, limit) = (Owner(spec.rank), spec.size, spec.limits.collective);
         let max_payload = match me {
@@ -73,19 +158,12 @@ impl Tcp {
             links,
             children: Children::default(),
             process: process::id(),
+            launch: None,
+            pmi: None,
             ended: None,
             #[cfg(test)]
             max_buffered: 0,
         }
-    }
-
-    /// Records the size of all links' buffers in bytes; shared buffers count once.
-    #[cfg(test)]
-    fn note_buffers(&mut self) {
-        let mut shared = std::collections::HashMap::new();
-        let own: usize = self.links.iter().map(|link| link.buffered(&mut shared)).sum();
-        let bytes = own + shared.values().sum::<usize>();
-        self.max_buffered = self.max_buffered.max(bytes);
     }
 
     /// Counts a call, also one that is then refused: the other ranks may have made it. A fork of this
@@ -324,20 +402,6 @@ impl Tcp {
         wait_for(&self.links, until).map_err(system)
     }
 
-    /// Ends the job for all ranks, as if this one had died: their calls fail with its name, and so do
-    /// its own.
-    pub(crate) fn give_up(&mut self) {
-        if self.is_fork() {
-            // The process that joined goes on.
-            return;
-        }
-        let lost = ExchangeError::OwnerLost(self.me);
-        if self.ended.replace(self.ended.unwrap_or(lost)).is_none() {
-            self.abort(lost);
-        }
-        self.links.clear();
-    }
-
     /// Sends the error with which the job ended to the others.
     fn abort(&mut self, error: ExchangeError) {
         for link in &mut self.links {
@@ -389,7 +453,7 @@ fn system(error: io::Error) -> ExchangeError {
     ExchangeError::System { errno: error.raw_os_error().unwrap_or(unknown) }
 }
 
-impl Exchange for Tcp {
+impl Exchange for Job {
     fn me(&self) -> Owner {
         self.me
     }
@@ -430,15 +494,15 @@ impl Exchange for Tcp {
     }
 }
 
-impl Drop for Tcp {
+impl Drop for Job {
     fn drop(&mut self) {
         self.leave();
     }
 }
 
-impl fmt::Debug for Tcp {
+impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tcp")
+        f.debug_struct("Job")
             .field("me", &self.me)
             .field("owners", &self.owners)
             .field("ended", &self.ended)

@@ -216,7 +216,7 @@ fn advises_on_missing_server() {
     let ended = jobs(MPICH, 1, &["--exchange", "pmix", "join"]);
     assert!(ended.ranks[0].contains("srun --mpi=pmix"), "{ended:?}");
     let ended = jobs(OPEN_MPI, 1, &["--exchange", "pmi", "join"]);
-    assert!(ended.ranks[0].contains("start this program with mpiexec of MPICH"), "{ended:?}");
+    assert!(ended.ranks[0].contains("start it with mpiexec of MPICH"), "{ended:?}");
     assert_success(&jobs(MPICH, 2, &["--exchange", "pmi", "join", "gather"]));
     assert_success(&jobs(OPEN_MPI, 2, &["--exchange", "pmix", "join", "gather"]));
 }

@@ -5,22 +5,19 @@
 
 use core::time::Duration;
 use std::env;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 use super::KvStore;
-use crate::JoinError;
+use crate::{JoinError, Server};
 
 /// The environment variable with the descriptor of the socket to the launcher.
 pub const DESCRIPTOR_VARIABLE: &str = "PMI_FD";
 
 /// The maximum length of an answer. The values of launchers have at most a few kilobytes.
-const MAX_LINE_BYTES: usize = 64 * 1024;
-
-/// The number of bytes that one read requests.
-const READ_BYTES: usize = 4096;
+const MAX_LINE_BYTES: u64 = 64 * 1024;
 
 /// The maximum length of a request with its newline: PMIU_MAXLINE of simple_pmi.c. Slurm reads a
 /// longer one as two requests.
@@ -37,12 +34,8 @@ const MAX_KEY_BYTES: usize = 63;
 /// without [`finalize`](Self::finalize) as failed.
 #[derive(Debug)]
 pub struct Pmi1 {
-    stream: UnixStream,
+    launcher: BufReader<Launcher>,
     rank: u32,
-    /// The time limit of every call.
-    until: Instant,
-    /// Received bytes, from the start of an answer.
-    unread: Vec<u8>,
     /// The name of the job's key-value store.
     space: String,
     /// The maximum length of a value with the longest key.
@@ -53,20 +46,21 @@ impl Pmi1 {
     /// Connects `rank` to the launcher through the socket that the environment names.
     ///
     /// # Errors
-    /// [`JoinError::Unset`] or [`JoinError::NotOpen`] if no such launcher started this process.
+    /// [`JoinError::NoServer`] or [`JoinError::System`] if no such launcher started this process.
     pub fn from_env(rank: u32, until: Instant) -> Result<Self, JoinError> {
-        let value = env::var(DESCRIPTOR_VARIABLE).map_err(|_| JoinError::Unset)?;
-        let not_open = |error: io::Error| JoinError::NotOpen { value: value.clone(), error };
-        let number = value.parse().map_err(|_| not_open(ErrorKind::InvalidInput.into()))?;
-        let stream = copy_of(number).map(UnixStream::from).map_err(not_open)?;
-        Self::new(stream, rank, until)
+        let no_server = |_| JoinError::NoServer { server: Server::Pmi };
+        let value = env::var(DESCRIPTOR_VARIABLE).map_err(no_server)?;
+        // No number is as bad as that of no descriptor.
+        let copy = copy_of(value.parse().unwrap_or(-1));
+        let opened = JoinError::system("opening the socket of the launcher, which PMI_FD names,");
+        Self::new(copy.map_err(opened)?.into(), rank, until)
     }
 
     /// Connects `rank` to the launcher at the other end of `stream`.
     fn new(stream: UnixStream, rank: u32, until: Instant) -> Result<Self, JoinError> {
         stream.set_nonblocking(false).map_err(failed)?;
-        let (unread, space) = (Vec::new(), String::new());
-        let mut client = Self { stream, rank, until, unread, space, max_value_bytes: 0 };
+        let launcher = BufReader::new(Launcher { stream, until });
+        let mut client = Self { launcher, rank, space: String::new(), max_value_bytes: 0 };
         client.ask("cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init")?;
         let maxes = client.ask("cmd=get_maxes\n", "maxes")?;
         client.space = client.ask("cmd=get_my_kvsname\n", "my_kvsname")?.word("kvsname")?;
@@ -92,14 +86,19 @@ impl Pmi1 {
     /// # Errors
     /// An error of the connection.
     pub fn finalize(&mut self, until: Instant) -> Result<(), JoinError> {
-        self.until = until;
+        self.launcher.get_mut().until = until;
         self.ask("cmd=finalize\n", "finalize_ack").map(drop)
     }
 
     /// Sends a request and reads its answer.
     fn ask(&mut self, request: &str, answer: &str) -> Result<Response, JoinError> {
-        self.send(request.as_bytes())?;
-        let answered = Response(self.line()?);
+        self.launcher.get_mut().write_all(request.as_bytes()).map_err(failed)?;
+        let mut line = Vec::new();
+        let mut limited = self.launcher.by_ref().take(MAX_LINE_BYTES);
+        if limited.read_until(b'\n', &mut line).map_err(failed)? == 0 {
+            return Err(failed(ErrorKind::UnexpectedEof.into()));
+        }
+        let answered = Response(String::from_utf8_lossy(&line).trim_end().to_owned());
         if answered.word("cmd")? != answer {
             return Err(JoinError::Garbage { line: answered.0 });
         }
@@ -107,39 +106,6 @@ impl Pmi1 {
         match answered.word("rc").as_deref() {
             Err(_) | Ok("0") => Ok(answered),
             Ok(_) => Err(JoinError::Refused { line: answered.0 }),
-        }
-    }
-
-    fn send(&mut self, mut bytes: &[u8]) -> Result<(), JoinError> {
-        while !bytes.is_empty() {
-            let left = time_left(self.until)?;
-            self.stream.set_write_timeout(Some(left)).map_err(failed)?;
-            match self.stream.write(bytes) {
-                Ok(sent) => bytes = &bytes[sent..],
-                Err(error) => retried(error)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads the next line, and returns it without its newline.
-    fn line(&mut self) -> Result<String, JoinError> {
-        let mut bytes = [0; READ_BYTES];
-        loop {
-            if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
-                let line = self.unread.drain(..=end).collect::<Vec<_>>();
-                return Ok(String::from_utf8_lossy(&line).trim_end().to_owned());
-            }
-            if self.unread.len() > MAX_LINE_BYTES {
-                return Err(JoinError::Garbage { line: "a line without newline".to_owned() });
-            }
-            let left = time_left(self.until)?;
-            self.stream.set_read_timeout(Some(left)).map_err(failed)?;
-            match self.stream.read(&mut bytes) {
-                Ok(0) => return Err(JoinError::Closed),
-                Ok(read) => self.unread.extend_from_slice(&bytes[..read]),
-                Err(error) => retried(error)?,
-            }
         }
     }
 }
@@ -168,25 +134,44 @@ impl KvStore for Pmi1 {
     }
 }
 
-/// Returns the time until `until`, which is never 0, because sockets refuse a timeout of 0.
-fn time_left(until: Instant) -> Result<Duration, JoinError> {
-    let left = until.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(JoinError::TimedOut) } else { Ok(left) }
+/// The socket to the launcher, whose reads and writes fail after an instant.
+#[derive(Debug)]
+struct Launcher {
+    stream: UnixStream,
+    until: Instant,
 }
 
-/// Returns `Ok` for errors after which the call is repeated: an interrupted call, and a timeout,
-/// which [`time_left`] reports.
-fn retried(error: io::Error) -> Result<(), JoinError> {
-    match error.kind() {
-        ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut => Ok(()),
-        // A launcher that exits with unread requests resets the connection.
-        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Err(JoinError::Closed),
-        _ => Err(failed(error)),
+impl Launcher {
+    /// Returns the time that is left, which is not 0: sockets refuse that.
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+}
+
+impl Read for Launcher {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(bytes)
+    }
+}
+
+impl Write for Launcher {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
 fn failed(error: io::Error) -> JoinError {
-    JoinError::system("the socket to the launcher")(error)
+    match error.kind() {
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => JoinError::TimedOut,
+        _ => JoinError::system("the socket to the launcher, whose output may tell more,")(error),
+    }
 }
 
 /// Duplicates an inherited descriptor, which stays open.
@@ -295,7 +280,7 @@ mod tests {
     fn silent_launcher_times_out() {
         let (mut client, _server) = initialized(&[]);
         let start = Instant::now();
-        client.until = start + SECOND / 5;
+        client.launcher.get_mut().until = start + SECOND / 5;
         let result = client.fence();
         assert!(matches!(result, Err(JoinError::TimedOut)), "{result:?}");
         assert!((SECOND / 5..LIMIT).contains(&start.elapsed()), "{:?}", start.elapsed());
@@ -314,8 +299,8 @@ mod tests {
         let mut client = Pmi1::new(here, 7, until).unwrap();
         let _launcher = launcher.join().unwrap();
         // More bytes than the socket buffers hold.
-        client.until = Instant::now() + SECOND / 5;
-        let result = client.send(&vec![b'0'; 4 << 20]);
+        client.launcher.get_mut().until = Instant::now() + SECOND / 5;
+        let result = client.ask(&"0".repeat(4 << 20), "").map(drop);
         assert!(matches!(result, Err(JoinError::TimedOut)), "{result:?}");
         assert!(Instant::now() < until);
     }
@@ -332,14 +317,14 @@ mod tests {
             let (here, there) = UnixStream::pair().unwrap();
             let launcher = thread::spawn(move || exit(there));
             let result = Pmi1::new(here, 7, Instant::now() + LIMIT);
-            assert!(matches!(result, Err(JoinError::Closed)), "{result:?}");
+            assert!(matches!(result, Err(JoinError::System { .. })), "{result:?}");
             launcher.join().unwrap();
         }
     }
 
     #[test]
     fn refuses_other_protocol() {
-        let long = "x".repeat(2 * MAX_LINE_BYTES);
+        let long = "x".repeat(1 << 17);
         for answer in ["HTTP/1.0 400 Bad Request", "cmd=maxes rc=0", "", &long] {
             let (stream, _server) = launcher(&[answer]);
             let result = Pmi1::new(stream, 7, Instant::now() + LIMIT);

@@ -13,7 +13,7 @@ use super::bindings::{
     PMIX_UINT32, pmix_byte_object_t, pmix_data_type_t, pmix_info_t, pmix_proc_t, pmix_rank_t,
     pmix_scope_t, pmix_status_t, pmix_value_data, pmix_value_t,
 };
-use crate::JoinError;
+use crate::{JoinError, Server};
 
 /// The shared library libpmix, which starts a thread. PMIx 3, 4 and 5 have the same file name.
 const LIBPMIX: SharedLibrary = SharedLibrary {
@@ -83,7 +83,7 @@ impl Pmix {
         // SAFETY: `me` can be written, and no directives are passed.
         let status = unsafe { (calls.PMIx_Init)(&raw mut me, ptr::null_mut(), 0) };
         if status == PMIX_ERR_UNREACH {
-            return Err(JoinError::NoServer);
+            return Err(JoinError::NoServer { server: Server::Pmix });
         }
         let client = Self { calls, me };
         client.check("PMIx_Init", status)?;
@@ -99,11 +99,11 @@ impl Pmix {
     /// Returns the number of processes of the job.
     ///
     /// # Errors
-    /// [`JoinError::Status`] or [`JoinError::Type`].
+    /// [`JoinError::Status`] or [`JoinError::Malformed`].
     pub fn job_size(&self) -> Result<u32, JoinError> {
         let value = self.value(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, &[])?;
-        let value = value.ok_or(JoinError::Type { key: "pmix.job.size" })?;
-        value.number().ok_or(JoinError::Type { key: "pmix.job.size" })
+        let malformed = JoinError::Malformed { what: "the PMIx value pmix.job.size" };
+        value.and_then(|value| value.number()).ok_or(malformed)
     }
 
     /// Finalizes the client. After that the launcher accepts that this process exits with status 0.
@@ -177,7 +177,7 @@ impl KvStore for Pmix {
         let directives = [true_directive(PMIX_IMMEDIATE)];
         let Some(value) = self.value(rank, &key_of(key), &directives)? else { return Ok(None) };
         let text = value.bytes().and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
-        text.map(Some).ok_or(JoinError::Type { key: "of another rank" })
+        text.map(Some).ok_or(JoinError::Malformed { what: "the PMIx value of another rank" })
     }
 }
 
@@ -259,6 +259,6 @@ mod tests {
     #[test]
     fn no_server_without_launcher() {
         assert!(std::env::var_os(NAMESPACE_VARIABLE).is_none(), "run the tests without mpirun");
-        assert!(matches!(Pmix::init().err(), Some(JoinError::NoServer)));
+        assert!(matches!(Pmix::init().err(), Some(JoinError::NoServer { .. })));
     }
 }

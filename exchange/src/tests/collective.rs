@@ -13,7 +13,7 @@ use crate::threads::threads_within;
 use crate::{THREADS_LIMIT, threads};
 
 /// Returns the ranks of a job, all in this process.
-fn ranks(size: u32, collective: Duration) -> Vec<Tcp> {
+fn ranks(size: u32, collective: Duration) -> Vec<Job> {
     let spec = |rank| {
         let mut spec = spec(rank, size);
         spec.limits.collective = collective;
@@ -88,7 +88,7 @@ fn all_to_all_delivers_parts() {
 /// The calls that an exchange has by default, of parts of any length.
 #[test]
 fn defaults_need_only_all_gather() {
-    struct Gathers(Tcp);
+    struct Gathers(Job);
     impl Exchange for Gathers {
         fn me(&self) -> Owner {
             self.0.me()

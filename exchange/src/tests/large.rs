@@ -1,5 +1,7 @@
 //! The largest job in one process: rank 0 in one thread, and all other ranks in another.
 
+use std::collections::HashMap;
+
 use probeline_transport::Call;
 
 use super::*;
@@ -14,8 +16,18 @@ const RECORD_BYTES: usize = 96;
 /// The number of bytes that a rank of `verbs` sends to each other rank: the number of a queue pair.
 const NUMBER_BYTES: usize = 4;
 
+impl Job {
+    /// Records the size of all links' buffers in bytes; shared buffers count once.
+    pub(crate) fn note_buffers(&mut self) {
+        let mut shared = HashMap::new();
+        let own: usize = self.links.iter().map(|link| link.buffered(&mut shared)).sum();
+        let bytes = own + shared.values().sum::<usize>();
+        self.max_buffered = self.max_buffered.max(bytes);
+    }
+}
+
 /// Returns rank 0, and the other ranks' links to it.
-fn star(size: u32) -> (Tcp, Vec<Link>) {
+fn star(size: u32) -> (Job, Vec<Link>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let link =
@@ -29,7 +41,7 @@ fn star(size: u32) -> (Tcp, Vec<Link>) {
     let mut spec = spec(0, size);
     spec.limits.collective = 5 * LIMIT;
     far.iter_mut().for_each(|link| link.max_payload = MAX_RESULT_BYTES);
-    (Tcp::new(&spec, near), far)
+    (Job::new(&spec, near), far)
 }
 
 /// Returns the number that `from` sends to `to`.

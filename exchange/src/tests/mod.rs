@@ -27,7 +27,7 @@ use crate::member::join_rank_0;
 use crate::secret::Secret;
 use crate::socket::{Socket, wait};
 use crate::spec::JobSpec;
-use crate::tcp::Tcp;
+use crate::tcp::Job;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -61,7 +61,7 @@ fn with_parameters(parameters: &str, mut spec: JobSpec) -> JobSpec {
     spec
 }
 
-type Joining = JoinHandle<Result<Tcp, JoinError>>;
+type Joining = JoinHandle<Result<Job, JoinError>>;
 
 fn start_rank_0(spec: JobSpec) -> (SocketAddr, Joining) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -73,7 +73,7 @@ fn start_member(address: SocketAddr, spec: JobSpec) -> Joining {
     thread::spawn(move || join_rank_0(&address.to_string(), &[address], &spec))
 }
 
-fn join(address: SocketAddr, spec: JobSpec) -> Result<Tcp, JoinError> {
+fn join(address: SocketAddr, spec: JobSpec) -> Result<Job, JoinError> {
     start_member(address, spec).join().unwrap()
 }
 

@@ -1,5 +1,6 @@
 //! The rendezvous: accepted and refused ranks, and slow, silent and broken connections.
 
+use std::net::Shutdown;
 use std::sync::mpsc;
 
 use super::*;
@@ -285,7 +286,8 @@ fn member_retries_only_before_admission() {
 /// Runs rank 0's side of a rendezvous of two ranks, and closes the connection after `cut` bytes.
 fn run_rank_0(listener: &TcpListener, cut: usize) {
     let secret = spec(0, 2).secret;
-    let mut socket = Socket::new(listener.accept().unwrap().0).unwrap();
+    let stream = listener.accept().unwrap().0;
+    let mut socket = Socket::new(stream.try_clone().unwrap()).unwrap();
     let session = loop {
         pump_until(&mut socket, |socket| !socket.incoming.is_empty() || socket.closed);
         let session = respond(&secret, &mut socket).unwrap();
@@ -309,6 +311,6 @@ fn run_rank_0(listener: &TcpListener, cut: usize) {
         pump_until(&mut link.socket, |socket| socket.outgoing.is_empty());
     }
     // Closes the connection without a reset, even if bytes of the member are unread.
-    link.socket.shutdown_write();
+    let _ = stream.shutdown(Shutdown::Write);
     pump_until(&mut link.socket, |socket| socket.closed || cut == STARTED);
 }
