@@ -16,7 +16,7 @@ use std::time::Instant;
 use probeline_transport::Owner;
 
 use crate::error::JoinError;
-use crate::handshake::{HandshakeError, respond};
+use crate::handshake::respond;
 use crate::limits::{HANDSHAKE_LIMIT, deadline, whole_seconds};
 use crate::link::{Frame, Kind, Link, MAX_JOIN_BYTES, RENDEZVOUS_BYTES};
 use crate::socket::{Socket, wait};
@@ -241,7 +241,7 @@ impl Coordinator<'_> {
                         let stage = Stage::Joining(Link::new(Owner(0), socket, session));
                         return self.advance(Pending { since, stage });
                     }
-                    Err(HandshakeError::NoRandom) => return Err(JoinError::NoRandom),
+                    Err(JoinError::NoRandom) => return Err(JoinError::NoRandom),
                     Err(_) => return Ok(None),
                 }
             }

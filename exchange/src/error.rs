@@ -58,10 +58,10 @@ pub enum JoinError {
     Unreachable { address: String, after_s: u32, last: String },
     /// Another program listens at the rendezvous.
     #[error(
-        "the program that listens at {address} is not rank 0 of a job: give all ranks another \
-         port"
+        "the program that listens at the address of rank 0 is not rank 0 of a job: give all ranks \
+         another port"
     )]
-    NotProbeline { address: String },
+    NotProbeline,
     /// Rank 0 runs another build of this library.
     #[error(
         "rank 0 runs another build of this library (its protocol is {theirs:08x}, this rank's \

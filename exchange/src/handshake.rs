@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use snow::{Builder, HandshakeState, TransportState};
 use zeroize::Zeroizing;
 
+use crate::error::JoinError;
 use crate::limits::{MAX_ALL_TO_ALL_BYTES, MAX_PARAMETERS_BYTES, MAX_RANKS, MAX_RESULT_BYTES};
 use crate::link::{Kind, RECORD_BYTES};
 use crate::secret::Secret;
@@ -55,52 +56,39 @@ const ACCEPTED: u8 = 0;
 const OTHER_VERSION: u8 = 1;
 const WRONG_SECRET: u8 = 2;
 
-/// The reason why a handshake failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HandshakeError {
-    /// The peer does not speak this protocol in any version.
-    Garbage,
-    /// The peer speaks this version.
-    Version(u32),
-    /// The two sides have different secrets.
-    WrongSecret,
-    /// The system has no random bytes for an ephemeral key.
-    NoRandom,
-}
-
 fn build<T>(
     secret: &Secret,
     finish: impl FnOnce(Builder<'_>) -> Result<T, snow::Error>,
-) -> Result<T, HandshakeError> {
+) -> Result<T, JoinError> {
     let psk = Zeroizing::new(Sha256::digest(secret.bytes()).into());
     let state = PATTERN
         .parse()
         .and_then(|pattern| finish(Builder::new(pattern).prologue(&PREAMBLE)?.psk(0, &psk)?));
     // The pattern and the key are well-formed, so only the random number generator can fail.
-    state.map_err(|_| HandshakeError::NoRandom)
+    state.map_err(|_| JoinError::NoRandom)
 }
 
-fn write_message(state: &mut HandshakeState, socket: &mut Socket) -> Result<(), HandshakeError> {
+fn write_message(state: &mut HandshakeState, socket: &mut Socket) -> Result<(), JoinError> {
     let mut message = [0; NOISE_BYTES];
-    state.write_message(&[], &mut message).map_err(|_| HandshakeError::NoRandom)?;
+    state.write_message(&[], &mut message).map_err(|_| JoinError::NoRandom)?;
     socket.outgoing.extend(message);
     Ok(())
 }
 
-fn session(state: HandshakeState) -> Result<TransportState, HandshakeError> {
-    state.into_transport_mode().map_err(|_| HandshakeError::Garbage)
+fn session(state: HandshakeState) -> Result<TransportState, JoinError> {
+    state.into_transport_mode().map_err(|_| JoinError::NotProbeline)
 }
 
 /// Checks as many bytes of the preamble as have arrived.
-fn check_preamble(incoming: &[u8]) -> Result<(), HandshakeError> {
+fn check_preamble(incoming: &[u8]) -> Result<(), JoinError> {
     // Fails at the first wrong byte: a peer that speaks another protocol may wait for an answer.
     let same = incoming.iter().zip(PREAMBLE).take_while(|(found, byte)| *found == byte).count();
     if same < incoming.len().min(MAGIC_BYTES) {
-        return Err(HandshakeError::Garbage);
+        return Err(JoinError::NotProbeline);
     }
     match incoming.get(MAGIC_BYTES..PREAMBLE_BYTES) {
         Some(&[v0, v1, v2, v3]) if same < PREAMBLE_BYTES => {
-            Err(HandshakeError::Version(u32::from_le_bytes([v0, v1, v2, v3])))
+            Err(JoinError::Version { mine: VERSION, theirs: u32::from_le_bytes([v0, v1, v2, v3]) })
         }
         _ => Ok(()),
     }
@@ -113,13 +101,13 @@ fn check_preamble(incoming: &[u8]) -> Result<(), HandshakeError> {
 pub(crate) fn respond(
     secret: &Secret,
     socket: &mut Socket,
-) -> Result<Option<TransportState>, HandshakeError> {
+) -> Result<Option<TransportState>, JoinError> {
     let answer = |socket: &mut Socket, status| {
         socket.outgoing.extend(PREAMBLE);
         socket.outgoing.push(status);
     };
     if let Err(error) = check_preamble(&socket.incoming) {
-        if let HandshakeError::Version(_) = error {
+        if let JoinError::Version { .. } = error {
             answer(socket, OTHER_VERSION);
         }
         return Err(error);
@@ -129,7 +117,7 @@ pub(crate) fn respond(
     let mut state = build(secret, |builder| builder.build_responder())?;
     if state.read_message(message, &mut []).is_err() {
         answer(socket, WRONG_SECRET);
-        return Err(HandshakeError::WrongSecret);
+        return Err(JoinError::WrongSecret);
     }
     answer(socket, ACCEPTED);
     write_message(&mut state, socket)?;
@@ -141,7 +129,7 @@ pub(crate) struct Initiator(Box<HandshakeState>);
 
 impl Initiator {
     /// Puts the first message into the outgoing buffer.
-    pub(crate) fn start(secret: &Secret, socket: &mut Socket) -> Result<Self, HandshakeError> {
+    pub(crate) fn start(secret: &Secret, socket: &mut Socket) -> Result<Self, JoinError> {
         let mut state = build(secret, |builder| builder.build_initiator())?;
         socket.outgoing.extend(PREAMBLE);
         write_message(&mut state, socket)?;
@@ -149,23 +137,23 @@ impl Initiator {
     }
 
     /// Reads rank 0's answer. Returns whether it is complete.
-    pub(crate) fn read_answer(&mut self, socket: &mut Socket) -> Result<bool, HandshakeError> {
+    pub(crate) fn read_answer(&mut self, socket: &mut Socket) -> Result<bool, JoinError> {
         check_preamble(&socket.incoming)?;
         match socket.incoming.get(PREAMBLE_BYTES) {
             None => return Ok(false),
             Some(&ACCEPTED) => {}
-            Some(&WRONG_SECRET) => return Err(HandshakeError::WrongSecret),
-            Some(_) => return Err(HandshakeError::Garbage),
+            Some(&WRONG_SECRET) => return Err(JoinError::WrongSecret),
+            Some(_) => return Err(JoinError::NotProbeline),
         }
         let answer = socket.take::<{ PREAMBLE_BYTES + 1 + NOISE_BYTES }>();
         let Some(answer) = answer else { return Ok(false) };
         let message = &answer[PREAMBLE_BYTES + 1..];
-        self.0.read_message(message, &mut []).map_err(|_| HandshakeError::WrongSecret)?;
+        self.0.read_message(message, &mut []).map_err(|_| JoinError::WrongSecret)?;
         Ok(true)
     }
 
     /// Returns the session, after the answer.
-    pub(crate) fn finish(self) -> Result<TransportState, HandshakeError> {
+    pub(crate) fn finish(self) -> Result<TransportState, JoinError> {
         session(*self.0)
     }
 }
@@ -195,11 +183,13 @@ pub(crate) mod tests {
     #[test]
     fn refuses_first_wrong_byte() {
         for length in 0..=PREAMBLE_BYTES {
-            assert_eq!(check_preamble(&PREAMBLE[..length]), Ok(()));
+            check_preamble(&PREAMBLE[..length]).unwrap();
         }
-        assert_eq!(check_preamble(b"GET"), Err(HandshakeError::Garbage));
-        assert_eq!(check_preamble(b"probelim"), Err(HandshakeError::Garbage));
-        assert_eq!(check_preamble(b"probelin\x02\0\0"), Ok(()));
-        assert_eq!(check_preamble(b"probelin\x02\0\0\0"), Err(HandshakeError::Version(2)));
+        for other in [&b"GET"[..], b"probelim"] {
+            assert!(matches!(check_preamble(other), Err(JoinError::NotProbeline)));
+        }
+        check_preamble(b"probelin\x02\0\0").unwrap();
+        let other = check_preamble(b"probelin\x02\0\0\0");
+        assert!(matches!(other, Err(JoinError::Version { theirs: 2, .. })), "{other:?}");
     }
 }

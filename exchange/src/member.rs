@@ -12,7 +12,7 @@ use snow::TransportState;
 
 use crate::coordinator::DRAIN_LIMIT;
 use crate::error::JoinError;
-use crate::handshake::{HandshakeError, Initiator, VERSION};
+use crate::handshake::Initiator;
 use crate::limits::{deadline, whole_seconds};
 use crate::link::{BadFrame, Frame, Kind, Link, RENDEZVOUS_BYTES};
 use crate::socket::{Socket, wait};
@@ -59,7 +59,7 @@ pub(crate) fn join_rank_0(
         let mut last = "there is no address".to_owned();
         let mut other_program = None;
         for at in addresses {
-            match attempt(address, *at, spec, until) {
+            match attempt(*at, spec, until) {
                 Ok(link) => return Ok(Job::new(spec, vec![link])),
                 Err(AttemptError::Final(error)) => return Err(error),
                 Err(AttemptError::OtherProgram(error)) => other_program = Some(error),
@@ -86,14 +86,9 @@ fn random_pause() -> Duration {
     RETRY_PAUSE / 2 + RETRY_PAUSE * u32::from(byte[0]) / 256
 }
 
-fn attempt(
-    address: &str,
-    at: SocketAddr,
-    spec: &JobSpec,
-    until: Instant,
-) -> Result<Link, AttemptError> {
+fn attempt(at: SocketAddr, spec: &JobSpec, until: Instant) -> Result<Link, AttemptError> {
     let mut socket = connect(at, until).map_err(|error| AttemptError::Retry(error.to_string()))?;
-    let session = handshake(address, spec, &mut socket, until.min(deadline(ANSWER_LIMIT)))?;
+    let session = handshake(spec, &mut socket, until.min(deadline(ANSWER_LIMIT)))?;
     let mut link = Link::new(Owner(0), socket, session);
     join(spec, &mut link, until)?;
     Ok(link)
@@ -110,26 +105,19 @@ fn connect(at: SocketAddr, until: Instant) -> io::Result<Socket> {
 }
 
 fn handshake(
-    address: &str,
     spec: &JobSpec,
     socket: &mut Socket,
     until: Instant,
 ) -> Result<TransportState, AttemptError> {
-    let failed = |error| handshake_error(error, address);
+    let failed = |error| match error {
+        JoinError::NoRandom => AttemptError::Final(error),
+        _ => AttemptError::OtherProgram(error),
+    };
     let mut initiator = Initiator::start(&spec.secret, socket).map_err(failed)?;
     while !initiator.read_answer(socket).map_err(failed)? {
         pump(socket, until)?;
     }
     initiator.finish().map_err(failed)
-}
-
-fn handshake_error(error: HandshakeError, address: &str) -> AttemptError {
-    AttemptError::OtherProgram(match error {
-        HandshakeError::Garbage => JoinError::NotProbeline { address: address.to_owned() },
-        HandshakeError::Version(theirs) => JoinError::Version { mine: VERSION, theirs },
-        HandshakeError::WrongSecret => JoinError::WrongSecret,
-        HandshakeError::NoRandom => return AttemptError::Final(JoinError::NoRandom),
-    })
 }
 
 /// Asks rank 0 for admission, and waits until all ranks have joined.

@@ -72,7 +72,8 @@ fn look_up(
     match server {
         Server::Pmix => {
             let mut client = Pmix::init()?;
-            let (rank, size) = (client.rank(), client.job_size()?);
+            let Launch { rank, size, .. } =
+                Launch::from_env()?.ok_or(JoinError::NoServer { server })?;
             let place = exchange_cards(&mut client, &machine, rank, size, secret)?;
             client.finalize()?;
             Ok((place, None))

@@ -62,7 +62,7 @@ pub(crate) fn spawn(
     for rank in 1..ranks {
         let process = start(&spec, rank, address, arguments)
             .map_err(|error| JoinError::Spawn { rank, error })?;
-        children.running.push(Running { rank, process, status: None });
+        children.running.push(process);
     }
     match admit_ranks(&listener, &spec, &mut || children.check()) {
         Ok(mut tcp) => {
@@ -122,26 +122,16 @@ pub(crate) fn spawned_rendezvous() -> Result<Rendezvous, JoinError> {
 /// is a fork of rank 0.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
-    running: Vec<Running>,
+    /// From rank 1 on.
+    running: Vec<Child>,
     /// The process that started them.
     parent: u32,
 }
 
-#[derive(Debug)]
-struct Running {
-    rank: u32,
-    process: Child,
-    status: Option<ExitStatus>,
-}
-
-impl Running {
-    fn status(&mut self) -> Option<ExitStatus> {
-        if self.status.is_none() {
-            // Fails only for a process that no longer exists.
-            self.status = self.process.try_wait().ok().flatten();
-        }
-        self.status
-    }
+/// Returns the exit status of a process that has ended.
+fn status(child: &mut Child) -> Option<ExitStatus> {
+    // Fails only for a process that no longer exists.
+    child.try_wait().ok().flatten()
 }
 
 /// Calls `look` until it finds something, for at most `limit`.
@@ -160,16 +150,16 @@ impl Children {
     /// Waits until all have ended or `limit` has passed. Returns the ranks that failed, with their
     /// exit status; `None` if the rank was still running and was killed.
     pub(crate) fn wait(mut self, limit: Duration) -> Vec<(u32, Option<ExitStatus>)> {
-        let ended = || self.running.iter_mut().all(|child| child.status().is_some()).then_some(());
+        let ended = || self.running.iter_mut().all(|child| status(child).is_some()).then_some(());
         wait_for(limit, ended);
-        let ended = self.running.iter_mut().map(|child| (child.rank, child.status()));
+        let ended = (1..).zip(self.running.iter_mut().map(status));
         ended.filter(|(_, status)| !status.is_some_and(|status| status.success())).collect()
     }
 
     /// Returns how the process of `owner` ended within `limit`, if this process started it.
     pub(crate) fn exit_of(&mut self, owner: Owner, limit: Duration) -> Option<Exit> {
-        let child = self.running.iter_mut().find(|child| child.rank == owner.0)?;
-        let status = wait_for(limit, || child.status())?;
+        let child = self.running.get_mut(owner.0.checked_sub(1)? as usize)?;
+        let status = wait_for(limit, || status(child))?;
         let status_or_signal = status.code().map(|code| Exit::Status(code.cast_unsigned()));
         status_or_signal.or(status.signal().map(|signal| Exit::Signal(signal.cast_unsigned())))
     }
@@ -179,12 +169,11 @@ impl Children {
     /// # Errors
     /// [`JoinError::ChildExited`] if one has.
     fn check(&mut self) -> Result<(), JoinError> {
-        for child in &mut self.running {
-            if let Some(status) = child.status() {
-                return Err(JoinError::ChildExited { rank: child.rank, status });
-            }
+        let mut ended = (1..).zip(self.running.iter_mut().map(status));
+        match ended.find_map(|(rank, status)| Some((rank, status?))) {
+            Some((rank, status)) => Err(JoinError::ChildExited { rank, status }),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Waits for the exit status of `rank`, which has closed its connection.
@@ -199,10 +188,10 @@ impl Drop for Children {
             return;
         }
         for child in &mut self.running {
-            if child.status().is_none() {
+            if status(child).is_none() {
                 // Both fail only for a process that no longer exists.
-                let _ = child.process.kill();
-                let _ = child.process.wait();
+                let _ = child.kill();
+                let _ = child.wait();
             }
         }
     }

@@ -1,6 +1,5 @@
 //! An exchange of threads of one process: a mutex, a condition variable and a bounded wait.
 
-use core::fmt;
 use core::time::Duration;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -16,6 +15,7 @@ pub const THREADS_LIMIT: Duration = Duration::from_secs(60);
 const KEPT_BYTES: usize = 256;
 
 /// One member of an exchange of threads. See [`threads`].
+#[derive(Debug)]
 pub struct Thread {
     me: Owner,
     limit: Duration,
@@ -48,12 +48,14 @@ pub fn threads_within(owners: u32, limit: Duration) -> Vec<Thread> {
     (0..owners).map(member).collect()
 }
 
+#[derive(Debug)]
 struct Shared {
     owners: u32,
     round: Mutex<Round>,
     changed: Condvar,
 }
 
+#[derive(Debug)]
 struct Round {
     /// The number of calls that all members have made.
     finished: u64,
@@ -81,13 +83,13 @@ impl Round {
     fn finish(&mut self) -> Result<(), ExchangeError> {
         let given = self.given.iter().filter_map(|(call, bytes)| Some(((*call)?, bytes)));
         let given = (0..).map(Owner).zip(given);
-        if let Some((_, (expected, first))) = given.clone().next() {
-            for (owner, (found, bytes)) in given {
-                if found != expected {
-                    return Err(ExchangeError::CallsDiffer { owner, expected, found });
-                }
-                ExchangeError::check_length(owner, bytes.len(), first.len())?;
+        let mut expected = None;
+        for (owner, (found, bytes)) in given {
+            let (call, length) = *expected.get_or_insert((found, bytes.len()));
+            if found != call {
+                return Err(ExchangeError::CallsDiffer { owner, expected: call, found });
             }
+            ExchangeError::check_length(owner, bytes.len(), length)?;
         }
         for (result, (call, bytes)) in self.result.iter_mut().zip(&mut self.given) {
             core::mem::swap(result, bytes);
@@ -149,6 +151,26 @@ impl Thread {
         let after_s = whole_seconds(self.limit);
         Err(self.shared.end(ExchangeError::TimedOut { after_s, missing }))
     }
+
+    /// Gathers the part `part` of each member's contribution into `all`. All parts have `each` bytes.
+    fn gather(
+        &mut self,
+        call: Call,
+        each: Result<usize, ExchangeError>,
+        part: usize,
+        mine: &[u8],
+        all: &mut [u8],
+    ) -> Result<(), ExchangeError> {
+        let each = each.inspect_err(|error| {
+            self.shared.end(*error);
+        })?;
+        let copy = |given: &[Vec<u8>]| {
+            for (place, given) in all.chunks_exact_mut(each.max(1)).zip(given) {
+                place.copy_from_slice(&given[part * each..][..each]);
+            }
+        };
+        self.meet(call, |bytes| bytes.extend(mine), copy)
+    }
 }
 
 impl Exchange for Thread {
@@ -165,36 +187,13 @@ impl Exchange for Thread {
     }
 
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        let checked = check_result(self, mine.len(), all.len());
-        checked.inspect_err(|error| {
-            self.shared.end(*error);
-        })?;
-        self.meet(
-            const { Call::new("all_gather") },
-            |bytes| bytes.extend(mine),
-            |given| {
-                for (place, given) in all.chunks_exact_mut(mine.len().max(1)).zip(given) {
-                    place.copy_from_slice(given);
-                }
-            },
-        )
+        let checked = check_result(self, mine.len(), all.len()).map(|()| mine.len());
+        self.gather(const { Call::new("all_gather") }, checked, 0, mine, all)
     }
 
     fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
-        let each = part_bytes(self, mine.len(), theirs.len());
-        let each = each.inspect_err(|error| {
-            self.shared.end(*error);
-        })?;
-        let me = self.me.0 as usize;
-        self.meet(
-            const { Call::new("all_to_all") },
-            |bytes| bytes.extend(mine),
-            |given| {
-                for (place, given) in theirs.chunks_exact_mut(each.max(1)).zip(given) {
-                    place.copy_from_slice(&given[me * each..][..each]);
-                }
-            },
-        )
+        let (me, each) = (self.me.0 as usize, part_bytes(self, mine.len(), theirs.len()));
+        self.gather(const { Call::new("all_to_all") }, each, me, mine, theirs)
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
@@ -219,11 +218,5 @@ impl Exchange for Thread {
 impl Drop for Thread {
     fn drop(&mut self) {
         self.shared.end(ExchangeError::OwnerLost(self.me));
-    }
-}
-
-impl fmt::Debug for Thread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Thread").field("me", &self.me).field("owners", &self.owners()).finish()
     }
 }

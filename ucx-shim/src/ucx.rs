@@ -30,7 +30,7 @@
 //!
 //! # Losing an owner
 //! An engine does not notice that an owner leaves or dies. An operation that has been in flight for
-//! 60 s ends the engine with a fault that names the owner, and so does an error that UCX reports. Over
+//! 30 to 60 s ends the engine with a fault that names the owner, and so does an error that UCX reports. Over
 //! shared memory operations on the memory of a dead owner succeed. Over `tcp` UCX (1.13) may abort a
 //! process that has unanswered requests of the lost owner (`firmware-notes/lost-owners-over-ucx.md`).
 

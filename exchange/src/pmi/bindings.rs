@@ -16,17 +16,12 @@ pub(crate) const PMIX_SUCCESS: pmix_status_t = 0;
 pub(crate) const PMIX_ERR_UNREACH: pmix_status_t = -25;
 pub(crate) const PMIX_ERR_NOT_FOUND: pmix_status_t = -46;
 
-/// In place of a rank: the job.
-pub(crate) const PMIX_RANK_WILDCARD: pmix_rank_t = u32::MAX - 1;
 /// For all processes of the job.
 pub(crate) const PMIX_GLOBAL: pmix_scope_t = 3;
 
 pub(crate) const PMIX_BOOL: pmix_data_type_t = 1;
-pub(crate) const PMIX_UINT32: pmix_data_type_t = 14;
 pub(crate) const PMIX_BYTE_OBJECT: pmix_data_type_t = 27;
 
-/// The number of processes of the job.
-pub(crate) const PMIX_JOB_SIZE: &CStr = c"pmix.job.size";
 /// A fence transmits the values to every node.
 pub(crate) const PMIX_COLLECT_DATA: &CStr = c"pmix.collect";
 /// A get does not wait for a missing value.
@@ -55,7 +50,6 @@ pub(crate) struct pmix_byte_object_t {
 #[derive(Clone, Copy)]
 pub(crate) union pmix_value_data {
     pub(crate) flag: bool,
-    pub(crate) uint32: u32,
     pub(crate) bo: pmix_byte_object_t,
     pub(crate) largest: [*mut c_void; 3],
 }
@@ -115,20 +109,14 @@ mod tests {
         let values = [
             ("PMIX_ERR_UNREACH", i64::from(PMIX_ERR_UNREACH)),
             ("PMIX_ERR_NOT_FOUND", i64::from(PMIX_ERR_NOT_FOUND)),
-            ("PMIX_RANK_WILDCARD", i64::from(PMIX_RANK_WILDCARD)),
             ("PMIX_GLOBAL", i64::from(PMIX_GLOBAL)),
             ("PMIX_BOOL", i64::from(PMIX_BOOL)),
-            ("PMIX_UINT32", i64::from(PMIX_UINT32)),
             ("PMIX_BYTE_OBJECT", i64::from(PMIX_BYTE_OBJECT)),
         ];
         for (name, value) in values {
             equal(name, value);
         }
-        let keys = [
-            ("PMIX_JOB_SIZE", PMIX_JOB_SIZE),
-            ("PMIX_COLLECT_DATA", PMIX_COLLECT_DATA),
-            ("PMIX_IMMEDIATE", PMIX_IMMEDIATE),
-        ];
+        let keys = [("PMIX_COLLECT_DATA", PMIX_COLLECT_DATA), ("PMIX_IMMEDIATE", PMIX_IMMEDIATE)];
         for (name, key) in keys {
             let key = key.to_str().unwrap();
             lines.push_str(&format!(

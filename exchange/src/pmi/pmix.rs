@@ -9,9 +9,8 @@ use probeline_transport::dylib::SharedLibrary;
 use super::KvStore;
 use super::bindings::{
     KEY_BYTES, NSPACE_BYTES, PMIX_BOOL, PMIX_BYTE_OBJECT, PMIX_COLLECT_DATA, PMIX_ERR_NOT_FOUND,
-    PMIX_ERR_UNREACH, PMIX_GLOBAL, PMIX_IMMEDIATE, PMIX_JOB_SIZE, PMIX_RANK_WILDCARD, PMIX_SUCCESS,
-    PMIX_UINT32, pmix_byte_object_t, pmix_data_type_t, pmix_info_t, pmix_proc_t, pmix_rank_t,
-    pmix_scope_t, pmix_status_t, pmix_value_data, pmix_value_t,
+    PMIX_ERR_UNREACH, PMIX_GLOBAL, PMIX_IMMEDIATE, PMIX_SUCCESS, pmix_byte_object_t, pmix_info_t,
+    pmix_proc_t, pmix_scope_t, pmix_status_t, pmix_value_data, pmix_value_t,
 };
 use crate::{JoinError, Server};
 
@@ -96,16 +95,6 @@ impl Pmix {
         self.me.rank
     }
 
-    /// Returns the number of processes of the job.
-    ///
-    /// # Errors
-    /// [`JoinError::Status`] or [`JoinError::Malformed`].
-    pub fn job_size(&self) -> Result<u32, JoinError> {
-        let value = self.value(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, &[])?;
-        let malformed = JoinError::Malformed { what: "the PMIx value pmix.job.size" };
-        value.and_then(|value| value.number()).ok_or(malformed)
-    }
-
     /// Finalizes the client. After that the launcher accepts that this process exits with status 0.
     ///
     /// # Errors
@@ -114,26 +103,6 @@ impl Pmix {
         // SAFETY: no directives are passed. Later calls return errors.
         let status = unsafe { (self.calls.PMIx_Finalize)(ptr::null(), 0) };
         self.check("PMIx_Finalize", status)
-    }
-
-    fn value(
-        &self,
-        rank: pmix_rank_t,
-        key: &CStr,
-        directives: &[pmix_info_t],
-    ) -> Result<Option<Value>, JoinError> {
-        let of = pmix_proc_t { rank, ..self.me };
-        let mut value = ptr::null_mut();
-        // SAFETY: process, key and directives live until the call returns; the key ends in NUL.
-        let status = unsafe {
-            let (info, count) = (directives.as_ptr(), directives.len());
-            (self.calls.PMIx_Get)(&raw const of, key.as_ptr(), info, count, &raw mut value)
-        };
-        if status == PMIX_ERR_NOT_FOUND {
-            return Ok(None);
-        }
-        self.check("PMIx_Get", status)?;
-        Ok(ptr::NonNull::new(value).map(Value))
     }
 
     fn check(&self, call: &'static str, status: pmix_status_t) -> Result<(), JoinError> {
@@ -174,8 +143,19 @@ impl KvStore for Pmix {
     }
 
     fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, JoinError> {
-        let directives = [true_directive(PMIX_IMMEDIATE)];
-        let Some(value) = self.value(rank, &key_of(key), &directives)? else { return Ok(None) };
+        let of = pmix_proc_t { rank, ..self.me };
+        let (key, immediate) = (key_of(key), true_directive(PMIX_IMMEDIATE));
+        let mut value = ptr::null_mut();
+        // SAFETY: process, key and directive live until the call returns; the key ends in NUL.
+        let status = unsafe {
+            let get = self.calls.PMIx_Get;
+            get(&raw const of, key.as_ptr(), &raw const immediate, 1, &raw mut value)
+        };
+        if status == PMIX_ERR_NOT_FOUND {
+            return Ok(None);
+        }
+        self.check("PMIx_Get", status)?;
+        let Some(value) = ptr::NonNull::new(value).map(Value) else { return Ok(None) };
         let text = value.bytes().and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
         text.map(Some).ok_or(JoinError::Malformed { what: "the PMIx value of another rank" })
     }
@@ -215,21 +195,16 @@ fn true_directive(key: &CStr) -> pmix_info_t {
 struct Value(ptr::NonNull<pmix_value_t>);
 
 impl Value {
-    /// Returns the data, if they have the type `expected`.
-    fn data(&self, expected: pmix_data_type_t) -> Option<pmix_value_data> {
+    /// Returns the address and the number of the bytes, if the value has bytes.
+    fn object(&self) -> Option<pmix_byte_object_t> {
         // SAFETY: libpmix allocated and initialized the value, and this is its only owner.
         let pmix_value_t { type_, data } = unsafe { *self.0.as_ptr() };
-        (type_ == expected).then_some(data)
-    }
-
-    fn number(&self) -> Option<u32> {
         // SAFETY: the type identifies this member as the one in use.
-        self.data(PMIX_UINT32).map(|data| unsafe { data.uint32 })
+        (type_ == PMIX_BYTE_OBJECT).then(|| unsafe { data.bo })
     }
 
     fn bytes(&self) -> Option<&[u8]> {
-        // SAFETY: the type identifies this member as the one in use.
-        let bo = self.data(PMIX_BYTE_OBJECT).map(|data| unsafe { data.bo })?;
+        let bo = self.object()?;
         if bo.bytes.is_null() {
             return Some(&[]);
         }
@@ -240,10 +215,9 @@ impl Value {
 
 impl Drop for Value {
     fn drop(&mut self) {
-        // SAFETY: the type identifies this member as the one in use.
-        let inner = self.data(PMIX_BYTE_OBJECT).map(|data| unsafe { data.bo.bytes });
-        // SAFETY: libpmix allocates both by malloc(3) for the caller. A number has no inner
-        // allocation; those of other types are leaked.
+        let inner = self.object().map(|bo| bo.bytes);
+        // SAFETY: libpmix allocates both by malloc(3) for the caller. Inner allocations of other types
+        // are leaked.
         unsafe {
             libc::free(inner.unwrap_or(ptr::null_mut()).cast::<c_void>());
             libc::free(self.0.as_ptr().cast::<c_void>());

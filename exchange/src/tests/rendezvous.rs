@@ -62,7 +62,7 @@ fn finds_rank_0_among_addresses() {
     let start = Instant::now();
     for addresses in [elsewhere, [elsewhere[1], elsewhere[0]]] {
         let error = join_rank_0("", &addresses, &spec(1, 2)).err().unwrap();
-        assert!(matches!(error, JoinError::NotProbeline { .. }), "{error}");
+        assert!(matches!(error, JoinError::NotProbeline), "{error}");
     }
     assert!(start.elapsed() < AT_ONCE);
 }

@@ -13,7 +13,6 @@ use super::exchange::Members;
 use super::in_flight::Operands;
 use super::info::{Component, Info, is_loaded};
 use super::request::EndlessReceive;
-use super::runtime::Name;
 use super::window::Window;
 
 /// The maximum depth of an engine. Every operation in flight has 4 words for an atomic.
@@ -68,9 +67,7 @@ impl Builder {
         let one_machine = neighbours == owners;
         let window = self.window(members, one_machine);
         let (window, info) = together(members, window)?;
-        let name = Name { group: members.group, serial: members.windows };
-        members.windows += 1;
-        members.runtime.use_window(name);
+        let number = members.runtime.new_window();
         let needs_owner = info.component.needs_owner();
         let progress =
             needs_owner.then(|| EndlessReceive::start(members.comm, me.0)).transpose()?;
@@ -87,7 +84,14 @@ impl Builder {
         };
         let runtime = members.runtime.clone();
         let geometry = self.sizes.geometry(me, owners);
-        Ok(Engine::new(caps, geometry, info, (slots, operands), (window, name, runtime), progress))
+        Ok(Engine::new(
+            caps,
+            geometry,
+            info,
+            (slots, operands),
+            (window, number, runtime),
+            progress,
+        ))
     }
 
     /// Allocates the private memory.
@@ -102,11 +106,11 @@ impl Builder {
 
     /// Compares the options of all owners, and frees the windows that none of them uses any more.
     fn agree(&self, members: &mut Members, able: bool) -> Result<(), OpenError> {
-        let (group, runtime) = (members.group, members.runtime.clone());
+        let runtime = members.runtime.clone();
         // The value 2 encodes that the library decides.
         let single = self.acc_single_intrinsic.map_or(2, u64::from);
         let Sizes { window_words, slot_words, .. } = self.sizes;
-        let mine = [window_words, slot_words.into(), single, runtime.in_use_from(group)];
+        let mine = [window_words, slot_words.into(), single, runtime.in_use_from()];
         let all = gather_records(members, Fingerprint::new(VERSION), able.then_some(mine))?;
         for (owner, theirs) in (0..).map(Owner).zip(&all) {
             agree(owner, "words in the window", mine[0], theirs[0])?;
@@ -114,7 +118,7 @@ impl Builder {
             agree(owner, "as acc_single_intrinsic (2: not set)", mine[2], theirs[2])?;
         }
         let until = all.iter().map(|[.., in_use_from]| *in_use_from).min().unwrap_or(0);
-        runtime.free_until(group, until)
+        runtime.free_until(until)
     }
 
     fn window(&self, members: &Members, one_machine: bool) -> Result<(Window, Info), OpenError> {

@@ -17,7 +17,7 @@ use super::error::SUCCESS;
 use super::in_flight::{First, InFlight, Operands};
 use super::info::Info;
 use super::request::EndlessReceive;
-use super::runtime::{Name, Runtime};
+use super::runtime::Runtime;
 use super::window::{Call, Window};
 
 /// While operations are in flight, only every such poll lets MPI progress peers' operations, which
@@ -36,7 +36,8 @@ pub struct Engine {
     info: Info,
     /// Taken only when the engine is dropped.
     window: ManuallyDrop<Window>,
-    name: Name,
+    /// The number of the window.
+    number: u64,
     runtime: Rc<Runtime>,
     slots: Slots,
     operands: Operands,
@@ -53,7 +54,7 @@ impl Engine {
         geometry: Geometry,
         info: Info,
         (slots, operands): (Slots, Operands),
-        (window, name, runtime): (Window, Name, Rc<Runtime>),
+        (window, number, runtime): (Window, u64, Rc<Runtime>),
         progress: Option<EndlessReceive>,
     ) -> Self {
         Self {
@@ -62,7 +63,7 @@ impl Engine {
             geometry,
             info,
             window: ManuallyDrop::new(window),
-            name,
+            number,
             runtime,
             slots,
             operands,
@@ -257,7 +258,7 @@ impl Drop for Engine {
         }
         // SAFETY: this is the only place that takes the window, and nothing uses it afterwards.
         let window = unsafe { ManuallyDrop::take(&mut self.window) };
-        self.runtime.retire(self.name, window);
+        self.runtime.retire(self.number, window);
     }
 }
 

@@ -22,10 +22,6 @@ use super::runtime::Runtime;
 pub struct Members {
     pub(super) runtime: Rc<Runtime>,
     pub(super) comm: ffi::MPI_Comm,
-    /// The number of this group of members in this process.
-    pub(super) group: u32,
-    /// The number of windows that they have opened.
-    pub(super) windows: u64,
     calls: Calls,
 }
 
@@ -39,8 +35,8 @@ impl Members {
         // SAFETY: as above.
         check("MPI_Comm_size", unsafe { ffi::MPI_Comm_size(comm, &raw mut owners) })?;
         let calls = Calls::new(Owner(me.unsigned_abs()), owners.unsigned_abs());
-        let group = runtime.new_group(comm);
-        Ok(Self { runtime, comm, group, windows: 0, calls })
+        runtime.keep(comm);
+        Ok(Self { runtime, comm, calls })
     }
 
     /// Members for tests, who must not call MPI.
@@ -50,7 +46,7 @@ impl Members {
         let comm = unsafe { ffi::RSMPI_COMM_NULL };
         let runtime = Runtime::new(core::time::Duration::ZERO, comm, true);
         let calls = Calls::new(Owner(0), owners);
-        Self { runtime, comm, group: 0, windows: 0, calls }
+        Self { runtime, comm, calls }
     }
 
     /// Returns the number of members on this machine. All members call it.

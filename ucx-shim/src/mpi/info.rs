@@ -89,7 +89,6 @@ impl Info {
         // SAFETY: two live pointers.
         let code = unsafe { ffi::MPI_Get_version(&raw mut major, &raw mut minor) };
         check("MPI_Get_version", code)?;
-        let requested = window.acc_single_intrinsic()?.or(requested);
         Ok(Self {
             library: name(&version),
             standard: (major, minor),
@@ -99,7 +98,7 @@ impl Info {
     }
 }
 
-/// Returns the value in force: that of the window or the builder, or else of the component's parameter, as
+/// Returns the value in force: that of the builder, or else of the component's parameter, as
 /// the launcher passes it on. `has_choice` says whether the code of the component names the choice.
 fn acc_single_intrinsic(
     component: &Component,

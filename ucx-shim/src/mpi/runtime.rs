@@ -13,15 +13,6 @@ use super::error::check;
 use super::request::Pending;
 use super::window::Window;
 
-/// The name of a window of a group of members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Name {
-    /// The number of the group in this process.
-    pub(super) group: u32,
-    /// The number of the window in its group, the same for all members.
-    pub(super) serial: u64,
-}
-
 /// The state that exists as long as MPI runs.
 #[derive(Debug)]
 pub(super) struct Runtime {
@@ -31,14 +22,14 @@ pub(super) struct Runtime {
     pub(super) all_ranks: ffi::MPI_Comm,
     /// Whether MPI ends with this value, and not by other code.
     finalizes: bool,
-    /// The communicators of all groups of members, in the order of their creation.
+    /// The communicators of all [`Members`](super::Members), in the order of their creation.
     comms: RefCell<Vec<ffi::MPI_Comm>>,
-    /// The number of groups of members that were created.
-    groups: Cell<u32>,
-    /// Windows of engines that exist.
-    live: RefCell<Vec<Name>>,
-    /// Windows whose engines are dropped. They are freed when all members have dropped theirs.
-    retired: RefCell<Vec<(Name, Window)>>,
+    /// The number of windows that were opened. It is the same for all ranks, which open them together.
+    windows: Cell<u64>,
+    /// The numbers of the windows of engines that exist.
+    live: RefCell<Vec<u64>>,
+    /// Windows whose engines are dropped. They are freed when all ranks have dropped theirs.
+    retired: RefCell<Vec<(u64, Window)>>,
     /// A call of MPI failed, or a panic has dropped an engine, so that the job ends by `MPI_Abort`.
     failed: Cell<bool>,
 }
@@ -50,28 +41,29 @@ impl Runtime {
             all_ranks,
             finalizes,
             comms: RefCell::default(),
-            groups: Cell::new(0),
+            windows: Cell::new(0),
             live: RefCell::default(),
             retired: RefCell::default(),
             failed: Cell::new(false),
         })
     }
 
-    /// Returns the number of a new group of members, higher than those of earlier groups. Keeps
-    /// their communicator until the end.
-    pub(super) fn new_group(&self, comm: ffi::MPI_Comm) -> u32 {
+    /// Keeps a communicator until the end.
+    pub(super) fn keep(&self, comm: ffi::MPI_Comm) {
         self.comms.borrow_mut().push(comm);
-        self.groups.replace(self.groups.get() + 1)
     }
 
-    pub(super) fn use_window(&self, name: Name) {
-        self.live.borrow_mut().push(name);
+    /// Returns the number of a new window, whose engine exists from now on.
+    pub(super) fn new_window(&self) -> u64 {
+        let number = self.windows.replace(self.windows.get() + 1);
+        self.live.borrow_mut().push(number);
+        number
     }
 
     /// Takes the window of an engine that is being dropped.
-    pub(super) fn retire(&self, name: Name, window: Window) {
-        self.live.borrow_mut().retain(|live| *live != name);
-        self.retired.borrow_mut().push((name, window));
+    pub(super) fn retire(&self, number: u64, window: Window) {
+        self.live.borrow_mut().retain(|live| *live != number);
+        self.retired.borrow_mut().push((number, window));
     }
 
     /// Makes the job end by `MPI_Abort`.
@@ -79,21 +71,18 @@ impl Runtime {
         self.failed.set(true);
     }
 
-    /// Returns the lowest serial number of a window of `group` whose engine exists; `u64::MAX` if
-    /// none does.
-    pub(super) fn in_use_from(&self, group: u32) -> u64 {
-        let live = self.live.borrow();
-        let serials = live.iter().filter(|name| name.group == group).map(|name| name.serial);
-        serials.min().unwrap_or(u64::MAX)
+    /// Returns the lowest number of a window whose engine exists; `u64::MAX` if none does.
+    pub(super) fn in_use_from(&self) -> u64 {
+        self.live.borrow().iter().copied().min().unwrap_or(u64::MAX)
     }
 
-    /// Frees the windows of `group` with serial numbers below `until`, which all members have
-    /// retired. All members call it.
-    pub(super) fn free_until(&self, group: u32, until: u64) -> Result<(), OpenError> {
+    /// Frees the windows with numbers below `until`, which all ranks have retired. All ranks call it.
+    pub(super) fn free_until(&self, until: u64) -> Result<(), OpenError> {
+        // Freeing is collective, so all ranks free in the same order.
         let mut retired = self.retired.borrow_mut();
-        let done = |name: &Name| name.group == group && name.serial < until;
-        let mut done: Vec<_> = retired.extract_if(.., |(name, _)| done(name)).collect();
-        free(&mut done)
+        retired.sort_by_key(|(number, _)| *number);
+        let mut done = retired.extract_if(.., |(number, _)| *number < until);
+        done.try_for_each(|(_, window)| window.free())
     }
 
     /// Waits until all members of `comm` have called it, for at most `limit`; false if one has not.
@@ -118,7 +107,7 @@ impl Runtime {
             let text = "not all ranks reached the end of the job in time".to_owned();
             return Err(OpenError::Call { call: "MPI_Ibarrier", status: 0, text, advice: "" });
         }
-        free(&mut self.retired.take())?;
+        self.free_until(u64::MAX)?;
         if !self.finalizes {
             let comms = self.comms.take().into_iter().chain([self.all_ranks]);
             return comms.into_iter().try_for_each(free_comm);
@@ -139,13 +128,6 @@ impl Drop for Runtime {
             abort(1);
         }
     }
-}
-
-/// Frees windows. Freeing is collective, so all ranks sort them in the same order: groups are
-/// created by collective calls, so that their numbers have the same order in all ranks.
-fn free(windows: &mut Vec<(Name, Window)>) -> Result<(), OpenError> {
-    windows.sort_by_key(|(name, _)| *name);
-    windows.drain(..).try_for_each(|(_, window)| window.free())
 }
 
 /// Frees a communicator. All its members call it.

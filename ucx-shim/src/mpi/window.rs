@@ -136,15 +136,6 @@ impl Window {
         Ok(unsafe { value.read() })
     }
 
-    /// Returns Open MPI's "acc_single_intrinsic" in the window's info, if present.
-    pub(super) fn acc_single_intrinsic(&self) -> Result<Option<bool>, OpenError> {
-        let mut info = Info::null();
-        // SAFETY: a window, and a live pointer to an info, which is freed when dropped.
-        let code = unsafe { ffi::MPI_Win_get_info(self.handle, &raw mut info.0) };
-        check("MPI_Win_get_info", code)?;
-        Ok(info.get(ACC_SINGLE_INTRINSIC)?.map(|value| value == "true" || value == "1"))
-    }
-
     /// Returns the library's handle of the window.
     pub(super) fn handle(&self) -> ffi::MPI_Win {
         self.handle
@@ -223,13 +214,9 @@ fn rank(owner: Owner) -> c_int {
 struct Info(ffi::MPI_Info);
 
 impl Info {
-    fn null() -> Self {
-        // SAFETY: a constant of the library.
-        Self(unsafe { ffi::RSMPI_INFO_NULL })
-    }
-
     fn new() -> Result<Self, OpenError> {
-        let mut info = Self::null();
+        // SAFETY: a constant of the library.
+        let mut info = Self(unsafe { ffi::RSMPI_INFO_NULL });
         // SAFETY: a live pointer.
         check("MPI_Info_create", unsafe { ffi::MPI_Info_create(&raw mut info.0) })?;
         Ok(info)
@@ -239,19 +226,6 @@ impl Info {
         // SAFETY: an info, and two strings, which are copied.
         let code = unsafe { ffi::MPI_Info_set(self.0, key.as_ptr(), value.as_ptr()) };
         check("MPI_Info_set", code)
-    }
-
-    fn get(&self, key: &CStr) -> Result<Option<String>, OpenError> {
-        let (mut value, mut there) = ([0_u8; 64], 0);
-        let room = c_int::try_from(value.len() - 1).unwrap_or(0);
-        // SAFETY: an info, a string, and live pointers, with one byte beyond `room` for the NUL.
-        let code = unsafe {
-            let value = value.as_mut_ptr().cast();
-            ffi::MPI_Info_get(self.0, key.as_ptr(), room, value, &raw mut there)
-        };
-        check("MPI_Info_get", code)?;
-        let value = CStr::from_bytes_until_nul(&value).unwrap_or_default();
-        Ok((there != 0).then(|| value.to_string_lossy().into_owned()))
     }
 }
 

@@ -29,10 +29,8 @@ use super::worker::{ProgressThread, Worker};
 /// number of completions: that costs as much as the rest of a poll. A power of two.
 const REPORTS_PER_PROGRESS: u64 = 16;
 
-/// The engine ends if an operation has not completed after this time, and at most a period more.
-const MAX_WAIT: Duration = Duration::from_secs(60);
-/// The number of periods into which that time is divided.
-const PERIODS: u32 = 8;
+/// The engine ends if an operation is in flight for the whole of such a period, hence within twice that time.
+const WAIT_PERIOD: Duration = Duration::from_secs(30);
 /// The time is read only at every such poll while operations are in flight, in which UCX makes system
 /// calls: on some machines reading the time is one.
 const POLLS_PER_CHECK: u32 = 1024;
@@ -56,50 +54,38 @@ pub(super) struct Parts {
     pub(super) window: Window,
 }
 
-/// Finds operations that have been in flight for too long, by the period in which each was posted.
+/// Finds operations that have been in flight for too long.
 struct Waits {
-    period_length: Duration,
-    /// The period in which each operation in flight was posted, by index.
-    posted: Box<[u32]>,
-    period: u32,
-    period_end: Deadline,
+    period: Duration,
+    end: Deadline,
+    /// Whether the last operation of each index was posted before the present period.
+    old: Box<[bool]>,
     /// Polls since the time was read.
     polls: u32,
 }
 
 impl Waits {
-    fn new(depth: u32, max: Duration) -> Self {
-        let posted = vec![0; depth as usize].into();
-        let period_length = max / PERIODS;
-        let period_end = Deadline::after(period_length);
-        Self { period_length, posted, period: 0, period_end, polls: 0 }
+    fn new(depth: u32, period: Duration) -> Self {
+        let old = vec![false; depth as usize].into();
+        Self { period, end: Deadline::after(period), old, polls: 0 }
     }
 
     fn begin(&mut self, index: u32) {
-        if let Some(posted) = self.posted.get_mut(index as usize) {
-            *posted = self.period;
+        if let Some(old) = self.old.get_mut(index as usize) {
+            *old = false;
         }
     }
 
-    /// Counts a poll. Returns whether a period has ended, so that operations must be checked.
+    /// Counts a poll. Returns whether the period has ended, so that operations must be checked.
     fn count_poll(&mut self) -> bool {
-        self.polls += 1;
-        if self.polls < POLLS_PER_CHECK {
-            return false;
-        }
-        self.polls = 0;
-        let ended = self.period_end.has_passed();
-        if ended {
-            self.period = self.period.wrapping_add(1);
-            self.period_end = Deadline::after(self.period_length);
-        }
-        ended
+        self.polls = (self.polls + 1) % POLLS_PER_CHECK;
+        self.polls == 0 && self.end.has_passed()
     }
 
-    /// Returns the indices whose last operation was posted before the last [`PERIODS`] whole periods.
-    fn overdue(&self) -> impl Iterator<Item = u32> {
-        let old = |(_, posted): &(u32, &u32)| self.period.wrapping_sub(**posted) > PERIODS;
-        (0..).zip(&self.posted).filter(old).map(|(index, _)| index)
+    /// Starts the next period.
+    fn begin_period(&mut self) {
+        self.old.fill(true);
+        self.end = Deadline::after(self.period);
     }
 }
 
@@ -118,7 +104,7 @@ struct Ended {
 /// send::<probeline_ucx_shim::ucx::Engine>();
 /// ```
 ///
-/// An operation that has not completed after 60 s ends the engine with [`Fault::Operation`], which names
+/// An operation that has been in flight for 30 to 60 s ends the engine with [`Fault::Operation`], which names
 /// its owner. Dropping takes at most half a second until the operations in flight have completed, and
 /// then closes UCX. Operations that have not completed by then stay open in UCX, with the memory that
 /// they use, until the process exits.
@@ -162,7 +148,7 @@ impl Engine {
             in_flight: Ledger::new(caps.depth),
             room: caps.depth,
             must_progress: false,
-            waits: Waits::new(caps.depth, MAX_WAIT),
+            waits: Waits::new(caps.depth, WAIT_PERIOD),
             fault: None,
             drained_by: None,
         }
@@ -290,13 +276,15 @@ impl Engine {
         self.must_progress = true;
     }
 
-    /// Fails if an operation is overdue.
+    /// Fails if an operation was in flight for the whole period.
     #[cold]
     fn check_waits(&mut self) {
-        let overdue = self.waits.overdue().find_map(|index| self.in_flight.get(index));
+        let mut old = (0..).zip(&self.waits.old).filter(|(_, old)| **old);
+        let overdue = old.find_map(|(index, _)| self.in_flight.get(index));
         if let Some(Operation { owner, .. }) = overdue {
             self.fail(Fault::Operation { owner, error: OpError::RetryExceeded });
         }
+        self.waits.begin_period();
     }
 
     /// Returns whether UCX had time to complete the operations in flight; called after a fault.
@@ -480,7 +468,7 @@ mod tests {
     use super::*;
     use crate::ucx::{Builder, Progress};
 
-    const MAX_WAIT: Duration = Duration::from_millis(300);
+    const PERIOD: Duration = Duration::from_millis(300);
 
     /// Over tcp owner 1 answers only when it polls.
     #[test]
@@ -497,7 +485,7 @@ mod tests {
             drop(engine);
         });
         let (mut engine, me) = open(first);
-        engine.waits = Waits::new(2, MAX_WAIT);
+        engine.waits = Waits::new(2, PERIOD);
         let start = Instant::now();
         let owner = Owner(1);
         engine.fetch_add(Token(7), RemoteWord { owner, index: 0 }, 1).unwrap();
@@ -514,7 +502,7 @@ mod tests {
                 Err(fault) => break fault,
             }
         };
-        assert!(start.elapsed() >= MAX_WAIT && own > 1, "{own} in {:?}", start.elapsed());
+        assert!(start.elapsed() >= PERIOD && own > 1, "{own} in {:?}", start.elapsed());
         assert_eq!(fault, Fault::Operation { owner, error: OpError::RetryExceeded });
         assert!(failed.contains(&Completion { token: Token(7), result: Err(OpError::Flushed) }));
         drop((engine, end));

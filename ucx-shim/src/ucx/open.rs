@@ -1,9 +1,9 @@
 //! Opening: every owner creates its objects, exchanges connection information, connects, tests the
 //! connections, and measures which operations need an owner's CPU.
 
-use core::sync::atomic::AtomicBool;
-use core::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+use core::sync::atomic::Ordering::SeqCst;
 use core::time::Duration;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
 use probeline_transport::SetupError;
@@ -236,33 +236,22 @@ impl Engine {
     /// Calls `wait`, which blocks this thread. Another thread progresses the worker meanwhile, for
     /// owners that are not ready yet, unless the engine has a progress thread.
     fn while_progressing<R>(&self, wait: impl FnOnce() -> R) -> R {
-        /// Ends the other thread, even if `wait` panics.
-        struct Over<'a>(&'a AtomicBool);
-
-        impl Drop for Over<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Release);
-            }
-        }
-
         if self.parts.progress_thread.is_some() {
             return wait();
         }
         // SAFETY: it is used until `wait` has returned. No other thread progresses the worker until
         // then, because the engine is borrowed.
         let worker = unsafe { self.parts.worker.lend() };
-        let over = &AtomicBool::new(false);
+        // The other thread ends when this one drops `over`, even by a panic of `wait`.
+        let (over, is_over) = mpsc::channel::<()>();
         thread::scope(|scope| {
             let progress = move || {
-                while !over.load(Acquire) {
-                    if !worker.progress() {
-                        thread::sleep(IDLE_SLEEP);
-                    }
-                }
+                let pause = || if worker.progress() { Duration::ZERO } else { IDLE_SLEEP };
+                while is_over.recv_timeout(pause()) == Err(RecvTimeoutError::Timeout) {}
             };
             // If it cannot be started, peers that need this owner report that it timed out.
             let _ = thread::Builder::new().spawn_scoped(scope, progress);
-            let _over = Over(over);
+            let _over = over;
             wait()
         })
     }

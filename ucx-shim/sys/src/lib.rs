@@ -2,7 +2,7 @@
 //!
 //! - Types and constants are generated from UCX 1.13 on 64-bit x86, and committed. Layouts are
 //!   asserted at compile time; `tests/header.rs` compares them with the C compiler.
-//! - The calls are in a table, [`Ucp`], which [`Ucp::load`] fills at run time. Without libucp the
+//! - The calls are in a table, [`Ucp`], generated too, which [`Ucp::load`] fills at run time. Without libucp the
 //!   same program runs, and the error names the package to install.
 //! - Inline functions and macros of C are functions here.
 //!
@@ -28,11 +28,18 @@
     reason = "written by bindgen, with the names of C"
 )]
 mod bindings;
-#[allow(unreachable_pub, reason = "written by bindgen")]
-mod declarations;
 mod inline;
-mod library;
 
 pub use bindings::*;
 pub use inline::{UCS_PTR_IS_PTR, UCS_PTR_STATUS, ucp_dt_make_contig, ucp_init};
-pub use library::{LIBUCP, Ucp};
+
+use probeline_transport::dylib::SharedLibrary;
+
+/// The shared library that [`Ucp::load`] loads. libucp loads its transports itself. It patches the
+/// C library's calls that map memory, to detect registered memory that is unmapped
+/// (`UCX_MEM_EVENTS`).
+pub const LIBUCP: SharedLibrary = SharedLibrary {
+    file: c"libucp.so.0",
+    if_missing: "install libucx0 (Debian, Ubuntu) or ucx (Fedora, RHEL)",
+    if_too_old: "install UCX 1.13 or newer",
+};
