@@ -12,10 +12,8 @@
 //!
 //! - `join` and `leave`;
 //! - `alone`: joins and leaves a job of one rank, beside the other one;
-//! - `barrier`, and `barriers=N` for N of them;
+//! - `barrier`;
 //! - `gather`: an all-gather of process IDs;
-//! - `give=BYTES`: an all-gather of BYTES bytes from each rank; `gives=N`: N all-gathers of 8
-//!   bytes;
 //! - `wait` (forever), `sleep=MILLISECONDS`, and `until=FILE` (until the file exists);
 //! - `threads`: prints the number of threads of this process;
 //! - `kill` (this process), `panic` and `exit=STATUS`.
@@ -88,17 +86,10 @@ fn execute(step: &str, options: &Options, job: &mut Option<Job>) -> Result<(), B
         ("leave", job) => drop(job.take().map(|job| job.finish(Duration::ZERO))),
         ("barrier", Some(job)) => job.barrier()?,
         ("gather", Some(job)) => gather(job)?,
-        (_, job) => match (step.split_once('='), job) {
-            (Some(("exit", status)), _) => process::exit(status.parse()?),
-            (Some(("give", bytes)), Some(job)) => give(job, bytes.parse()?)?,
-            (Some(("gives", times)), Some(job)) => {
-                (0..times.parse()?).try_for_each(|_: u32| give(job, 8))?;
-            }
-            (Some(("barriers", times)), Some(job)) => {
-                (0..times.parse()?).try_for_each(|_: u32| job.barrier())?;
-            }
-            (Some(("sleep", ms)), _) => thread::sleep(Duration::from_millis(ms.parse()?)),
-            (Some(("until", file)), _) => {
+        (_, _) => match step.split_once('=') {
+            Some(("exit", status)) => process::exit(status.parse()?),
+            Some(("sleep", ms)) => thread::sleep(Duration::from_millis(ms.parse()?)),
+            Some(("until", file)) => {
                 while !Path::new(file).exists() {
                     thread::sleep(Duration::from_millis(5));
                 }
@@ -123,19 +114,6 @@ fn threads() {
     println!("has {threads} thread{}", if threads == 1 { "" } else { "s" });
 }
 
-/// Gathers bytes that depend on rank and position, and checks the gathered bytes.
-fn give(job: &mut Job, bytes: usize) -> Result<(), Box<dyn Error>> {
-    let byte = |owner: u32, at: usize| (owner as usize * 31 + at * 7 + at / 256).to_le_bytes()[0];
-    let bytes_of = |owner: u32| (0..bytes).map(move |at| byte(owner, at));
-    let mine: Vec<_> = bytes_of(job.me().0).collect();
-    let mut all = vec![0; bytes * job.owners() as usize];
-    job.all_gather(&mine, &mut all)?;
-    if (0..job.owners()).flat_map(bytes_of).ne(all) {
-        return Err("the gathered bytes are wrong".into());
-    }
-    Ok(())
-}
-
 /// Gathers process IDs, and prints the number of different ones.
 fn gather(job: &mut Job) -> Result<(), Box<dyn Error>> {
     let mut all = vec![0; 4 * job.owners() as usize];
@@ -150,8 +128,7 @@ fn gather(job: &mut Job) -> Result<(), Box<dyn Error>> {
 fn read_arguments() -> Result<(Options, Vec<String>), Box<dyn Error>> {
     let mut arguments = env::args().skip(1).peekable();
     let (mut ranks, mut auto, mut rank, mut size) = (None, None, None, None);
-    let (mut rendezvous, mut parameters, mut limits) = (None, String::new(), Limits::default());
-    let mut server = None;
+    let (mut rendezvous, mut limits, mut server) = (None, Limits::default(), None);
     while let Some(option) = arguments.next_if(|argument| argument.starts_with("--")) {
         let value = arguments.next().ok_or("an option has no value")?;
         match option.as_str() {
@@ -160,9 +137,7 @@ fn read_arguments() -> Result<(Options, Vec<String>), Box<dyn Error>> {
             "--rank" => rank = Some(value.parse()?),
             "--size" => size = Some(value.parse()?),
             "--rendezvous" => rendezvous = Some(Rendezvous { address: value, allow_remote: false }),
-            "--parameters" => parameters = value,
             "--limit" => limits.rendezvous = Duration::from_secs(value.parse()?),
-            "--collective-limit" => limits.collective = Duration::from_secs(value.parse()?),
             "--exchange" => server = Some(server_named(&value)?),
             _ => return Err(format!("unknown option {option}").into()),
         }
@@ -174,7 +149,7 @@ fn read_arguments() -> Result<(Options, Vec<String>), Box<dyn Error>> {
         (None, Some((rank, size)), Some(rendezvous)) => Start::Manual { rank, size, rendezvous },
         (None, _, rendezvous) => Start::Launched { rendezvous },
     };
-    Ok((Options { start, parameters, limits, ..Options::default() }, arguments.collect()))
+    Ok((Options { start, limits, ..Options::default() }, arguments.collect()))
 }
 
 fn server_named(name: &str) -> Result<Server, Box<dyn Error>> {

@@ -202,12 +202,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_rank_needs_no_rendezvous() {
+    fn names_missing_rendezvous_and_secret() {
         let join_as = |ranks| {
             let rendezvous = Some(Rendezvous { address: "nowhere".into(), allow_remote: false });
             join(Options { start: Start::Auto { ranks, rendezvous }, ..Options::default() })
         };
         assert_eq!(join_as(1).unwrap().ranks(), 1);
         assert!(matches!(join_as(2), Err(JoinError::NotLaunched)));
+        let rendezvous = Rendezvous { address: "127.0.0.1:1".into(), allow_remote: false };
+        let start = Start::Manual { rank: 0, size: 2, rendezvous };
+        let error = join(Options { start, ..Options::default() }).unwrap_err();
+        assert!(error.to_string().contains("set PROBELINE_SECRET"), "{error}");
     }
 }

@@ -44,7 +44,7 @@ mod socket;
 mod spawn;
 mod spec;
 mod tcp;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
 mod tests;

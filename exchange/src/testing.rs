@@ -115,6 +115,39 @@ pub fn on_ranks<R: Send>(ranks: u32, body: impl Fn(Thread) -> R + Sync) -> Vec<R
     on_threads(threads(ranks), body)
 }
 
+/// Checks the results of an exchange's calls, with contributions of up to `max` bytes. All members call it.
+///
+/// # Panics
+/// If a result is wrong.
+pub fn check_calls(exchange: &mut dyn Exchange, max: u32) {
+    let (me, owners) = (exchange.me().0, exchange.owners());
+    for bytes in [0, 1, 7, max, 3, 8] {
+        let part = |from: u32, to: u32| {
+            (0..bytes).map(move |at| (at * 31 + from * 7 + to * 5).to_le_bytes()[0])
+        };
+        let mine: Vec<u8> = part(me, 0).collect();
+        let mut all = vec![0; (bytes * owners) as usize];
+        exchange.all_gather(&mine, &mut all).unwrap();
+        assert!(all.into_iter().eq((0..owners).flat_map(|from| part(from, 0))), "{bytes} gathered");
+        let mine: Vec<u8> = (0..owners).flat_map(|to| part(me, to)).collect();
+        let mut theirs = vec![0; mine.len()];
+        exchange.all_to_all(&mine, &mut theirs).unwrap();
+        assert!(
+            theirs.into_iter().eq((0..owners).flat_map(|from| part(from, me))),
+            "{bytes} to all"
+        );
+        exchange.barrier().unwrap();
+    }
+    let (me, owners) = (u64::from(me), u64::from(owners));
+    let mut terms = [Term::Sum(me + 1), Term::Min(me + 3), Term::Max(me), Term::Sum(u64::MAX)];
+    exchange.reduce(Call::new("test"), &mut terms).unwrap();
+    assert_eq!(terms.map(Term::value), [owners * (owners + 1) / 2, 3, owners - 1, u64::MAX]);
+    assert_eq!(exchange.sum(me), Ok(owners * (owners - 1) / 2));
+    assert_eq!((exchange.min(me + 5), exchange.max(me)), (Ok(5), Ok(owners - 1)));
+    // An exchange that does not count returns 0.
+    assert!([0, 22].contains(&exchange.calls()), "{} calls", exchange.calls());
+}
+
 /// Runs the conformance suite as the test `test` in a job of `owners` processes. `run` opens an
 /// engine and runs one case.
 ///

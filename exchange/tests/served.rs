@@ -1,11 +1,11 @@
-//! Jobs that meet through the server of their launcher: PMIx of Open MPI's mpirun, and PMI-1 of
-//! MPICH's mpiexec.
+//! Jobs whose ranks mpirun of Open MPI or mpiexec of MPICH has started. They meet through its server, PMIx or
+//! PMI-1, or at a given address.
 
 use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-use crate::common::{Launched, MPICH, OPEN_MPI, SECOND, job, launch, launched};
+use crate::common::{Launched, MPICH, OPEN_MPI, SECOND, job, launch, launched, port};
 use rustix::process::{Signal, kill_process};
 
 /// The time for which a test waits for an expected event, even on a busy machine. A launcher needs
@@ -23,124 +23,74 @@ fn assert_success(ended: &Launched) {
     assert!(ended.ranks.iter().all(|output| output.ends_with("status 0\n")), "{ended:?}");
 }
 
-/// All-gathers of growing and shrinking sizes.
-const SIZES: [&str; 6] = ["give=0", "give=1", "give=512", "give=65536", "give=3", "give=0"];
-
-fn gathers_of_changing_sizes(launcher: [&str; 2]) {
-    for ranks in [2, 4] {
-        let steps =
-            [&["join", "gather"], &SIZES[..], &["gives=2000", "barriers=200", "barrier"]].concat();
-        let ended = jobs(launcher, ranks, &steps);
-        assert_success(&ended);
-        for rank in 0..ranks {
-            let line = format!("rank {rank} of {ranks} sees {ranks} processes");
-            assert!(ended.ranks.iter().any(|output| output.contains(&line)), "{ended:?}");
+/// Each rank sees all others. No thread of libpmix remains.
+#[test]
+fn launched_ranks_meet() {
+    let address = format!("127.0.0.1:{}", port());
+    for launcher in [OPEN_MPI, MPICH] {
+        let given = ["--auto", "7", "--rendezvous", &address];
+        for (ranks, rendezvous) in [(4, &[][..]), (3, &given)] {
+            let steps = [rendezvous, &["join", "threads", "gather", "barrier"]].concat();
+            let ended = jobs(launcher, ranks, &steps);
+            assert_success(&ended);
+            for rank in 0..ranks {
+                let line = format!("rank {rank} of {ranks} sees {ranks} processes");
+                let of_rank = |output: &&String| output.contains(&line);
+                let output = ended.ranks.iter().find(of_rank).expect(&line);
+                assert!(output.contains("has 1 thread\n"), "{output}");
+            }
         }
     }
-}
-
-#[test]
-fn gathers_changing_sizes_after_pmix() {
-    gathers_of_changing_sizes(OPEN_MPI);
-}
-
-#[test]
-fn gathers_changing_sizes_after_pmi() {
-    gathers_of_changing_sizes(MPICH);
-}
-
-/// The server keeps values in a hash table instead of shared memory.
-#[test]
-fn meets_with_pmix_hash_store() {
+    // The server keeps values in a hash table instead of shared memory.
     let job = job();
     let hash = ["env", "PMIX_MCA_gds=hash", job.to_str().unwrap(), "join", "gather"];
     assert_success(&launched(OPEN_MPI, 2, &hash));
 }
 
-/// No thread of libpmix remains after the ranks have met.
-#[test]
-fn no_threads_remain_after_meeting() {
-    for launcher in [OPEN_MPI, MPICH] {
-        for output in jobs(launcher, 2, &["join", "threads"]).ranks {
-            assert!(output.contains("has 1 thread\n"), "{output}");
-        }
-    }
-}
-
-/// Runs a job in which rank 1 takes step `end` after the first gather, while the others take step
-/// `others`.
-fn a_rank_ends(launcher: [&str; 2], end: &str, others: &str) -> Launched {
-    let ended = jobs(launcher, 3, &["join", "gather", end, others, "wait"]);
-    let good = ended.ranks.iter().filter(|output| output.ends_with("status 0\n"));
-    assert!(good.count() <= 1, "{end}: {ended:?}");
-    let passed = ended.ranks.iter().any(|output| output.contains(&format!("{others}: good")));
-    assert!(!passed, "{end}: {ended:?}");
-    ended
-}
-
-/// The launcher terminates the other ranks. A rank that waits in a call may report the loss before.
-fn the_others_of_a_lost_rank_end(launcher: [&str; 2], ends: &[&str]) {
-    for end in ends {
-        a_rank_ends(launcher, end, "wait");
-    }
-    for call in ["barrier", "give=8"] {
-        let ended = a_rank_ends(launcher, "1:exit=0", call);
-        let named = format!("{call}: owner 1 died or left");
-        let noticed = ended.ranks.iter().any(|output| output.contains(&named));
+/// Checks that the launcher terminates the other ranks if rank 1 takes step `end`. A rank that waits in a
+/// call may report the loss before.
+fn ends_job_after_loss(launcher: [&str; 2], ends: &[&str]) {
+    for (end, others) in ends.iter().map(|end| (*end, "wait")).chain([("1:exit=0", "barrier")]) {
+        let ended = jobs(launcher, 3, &["join", "gather", end, others, "wait"]);
+        let good = ended.ranks.iter().filter(|output| output.ends_with("status 0\n"));
+        assert!(good.count() <= 1, "{end}: {ended:?}");
+        let has = |text: &str| ended.ranks.iter().any(|output| output.contains(text));
+        assert!(!has(&format!("{others}: good")), "{end}: {ended:?}");
         // mpiexec may terminate the other ranks before they report the loss.
-        assert!(noticed || launcher == MPICH, "{ended:?}");
+        let noticed = has("barrier: owner 1 died or left") || launcher == MPICH;
+        assert!(noticed || others != "barrier", "{ended:?}");
     }
 }
 
 #[test]
 fn mpirun_ends_job_after_loss() {
     // mpirun accepts the exit status 0 of a rank that has finalized PMIx.
-    the_others_of_a_lost_rank_end(OPEN_MPI, &["1:kill", "1:exit=3"]);
+    ends_job_after_loss(OPEN_MPI, &["1:kill", "1:exit=3"]);
 }
 
 #[test]
 fn mpiexec_ends_job_after_loss() {
-    the_others_of_a_lost_rank_end(MPICH, &["1:kill", "1:exit=3", "1:exit=0"]);
+    ends_job_after_loss(MPICH, &["1:kill", "1:exit=3", "1:exit=0"]);
 }
 
-fn a_rank_that_leaves_disturbs_no_other(launcher: [&str; 2]) {
+#[test]
+fn launchers_tolerate_leaving_rank() {
     // Rank 0 sleeps longer than a launcher takes to terminate the job of a lost rank.
     let steps = ["join", "barrier", "1:leave", "1:exit=0", "0:sleep=2000", "0:leave"];
-    assert_success(&jobs(launcher, 2, &steps));
+    for launcher in [OPEN_MPI, MPICH] {
+        assert_success(&jobs(launcher, 2, &steps));
+    }
 }
 
+/// Rank 1 does not join.
 #[test]
-fn mpirun_tolerates_leaving_rank() {
-    a_rank_that_leaves_disturbs_no_other(OPEN_MPI);
-}
-
-#[test]
-fn mpiexec_tolerates_leaving_rank() {
-    a_rank_that_leaves_disturbs_no_other(MPICH);
-}
-
-/// Rank 1 makes no collective call in the first jobs, and does not join the last one.
-fn waiting_is_bounded(launcher: [&str; 2], server: &str) {
-    for call in ["barrier", "give=8"] {
-        let ended = jobs(launcher, 2, &["--collective-limit", "1", "join", "1:wait", call]);
-        let output = format!("rank 0 {call}: owner 1 did not arrive within 1 s");
+fn missing_rank_times_out() {
+    for (launcher, server) in [(OPEN_MPI, "PMIx"), (MPICH, "PMI")] {
+        let ended = jobs(launcher, 2, &["--limit", "1", "1:wait", "join"]);
+        let output = format!("rank 0 join: not every rank joined by {server} within 1 s");
         assert!(ended.ranks.iter().any(|rank| rank.contains(&output)), "{ended:?}");
         assert!(!ended.success, "{ended:?}");
     }
-    let ended = jobs(launcher, 2, &["--limit", "1", "1:wait", "join"]);
-    let output = format!("rank 0 join: not every rank joined by {server} within 1 s");
-    assert!(ended.ranks.iter().any(|rank| rank.contains(&output)), "{ended:?}");
-    assert!(!ended.success, "{ended:?}");
-}
-
-#[test]
-fn mpirun_missing_rank_times_out() {
-    waiting_is_bounded(OPEN_MPI, "PMIx");
-}
-
-#[test]
-fn mpiexec_missing_rank_times_out() {
-    waiting_is_bounded(MPICH, "PMI");
 }
 
 /// A call of libpmix does not return if its server does not answer.
@@ -179,44 +129,26 @@ fn stopped_server_times_out() {
     }
 }
 
-#[test]
-fn ranks_report_different_parameters() {
-    let script = r#"exec "$0" --parameters "c=32 m=${PMIX_RANK:-$PMI_RANK}" join"#;
-    for launcher in [OPEN_MPI, MPICH] {
-        let ended = launched(launcher, 2, &["sh", "-c", script, job().to_str().unwrap()]);
-        let output = |rank: u32, peer: u32| {
-            let output = format!(
-                "rank {rank} join: rank {peer} has other parameters: m is \"{rank}\" here and \
-                 \"{peer}\" there"
-            );
-            ended.ranks.iter().any(|rank| rank.contains(&output))
-        };
-        // The launcher may terminate the second rank before it prints its error.
-        let one_was_ended = !ended.ranks.iter().all(|rank| rank.contains("status"));
-        let (first, second) = (output(0, 1), output(1, 0));
-        assert!(first && second || one_was_ended && (first || second), "{ended:?}");
-    }
-}
-
-#[test]
-fn reports_different_calls() {
-    for launcher in [OPEN_MPI, MPICH] {
-        for (other, output) in [
-            ("1:barrier", "owner 1 called barrier (call 1), owner 0 called all_gather (call 1)"),
-            ("1:give=9", "owner 1 gave 9 bytes where 8 were expected"),
-        ] {
-            let ended = jobs(launcher, 2, &["join", "0:give=8", other, "1:wait"]);
-            assert!(ended.ranks.iter().any(|rank| rank.contains(output)), "{ended:?}");
-        }
-    }
-}
-
+/// Ranks that cannot use the server of their launcher say what to give.
 #[test]
 fn advises_on_missing_server() {
-    let ended = jobs(MPICH, 1, &["--exchange", "pmix", "join"]);
-    assert!(ended.ranks[0].contains("srun --mpi=pmix"), "{ended:?}");
-    let ended = jobs(OPEN_MPI, 1, &["--exchange", "pmi", "join"]);
-    assert!(ended.ranks[0].contains("start it with mpiexec of MPICH"), "{ended:?}");
-    assert_success(&jobs(MPICH, 2, &["--exchange", "pmi", "join", "gather"]));
-    assert_success(&jobs(OPEN_MPI, 2, &["--exchange", "pmix", "join", "gather"]));
+    let job = job();
+    let hidden = ["env", "-u", "PMIX_NAMESPACE", "-u", "PMI_FD", job.to_str().unwrap(), "join"];
+    for (launcher, other, advice, example) in [
+        (MPICH, "pmix", "srun --mpi=pmix", "mpiexec ... COMMAND"),
+        (OPEN_MPI, "pmi", "start it with mpiexec of MPICH", "mpirun -x PROBELINE_SECRET"),
+    ] {
+        let ended = jobs(launcher, 1, &["--exchange", other, "join"]);
+        assert!(ended.ranks[0].contains(advice), "{ended:?}");
+        let own = if other == "pmix" { "pmi" } else { "pmix" };
+        assert_success(&jobs(launcher, 2, &["--exchange", own, "join", "gather"]));
+        for output in launched(launcher, 2, &hidden).ranks {
+            assert!(output.contains("serves neither PMIx nor PMI"), "{output}");
+            assert!(output.contains("give all ranks --rendezvous HOST:PORT"), "{output}");
+            assert!(output.contains(example) && output.ends_with("status 1\n"), "{output}");
+        }
+        for output in jobs(launcher, 2, &["--ranks", "2", "join"]).ranks {
+            assert!(output.contains("each was asked to start a job of its own"), "{output}");
+        }
+    }
 }

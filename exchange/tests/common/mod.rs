@@ -2,9 +2,10 @@
 
 use core::sync::atomic::{AtomicU16, Ordering};
 use core::time::Duration;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
 use std::time::Instant;
 
 use rustix::process::Pid;
@@ -27,11 +28,20 @@ pub(crate) fn command(program: &Path) -> Command {
     command
 }
 
-pub(crate) fn run(command: &mut Command) -> (Output, String, String) {
-    let output = command.output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    (output, stdout, stderr)
+/// Runs a command whose ranks end, and returns its exit status and its output. A command that hangs is killed.
+pub(crate) fn run(command: &mut Command) -> (ExitStatus, String) {
+    let mut process = command.spawn().unwrap();
+    let outputs: [Box<dyn Read + Send>; 2] =
+        [Box::new(process.stdout.take().unwrap()), Box::new(process.stderr.take().unwrap())];
+    let outputs = outputs.map(|output| thread::spawn(|| io::read_to_string(output).unwrap()));
+    let begun = Instant::now();
+    while process.try_wait().unwrap().is_none() {
+        if begun.elapsed() > LAUNCH_LIMIT {
+            process.kill().unwrap();
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    (process.wait().unwrap(), outputs.map(|output| output.join().unwrap()).concat())
 }
 
 /// Returns a free port below those that the system assigns to outgoing connections.
@@ -130,7 +140,7 @@ impl Launching {
     pub(crate) fn end(mut self) -> Launched {
         while self.launcher.try_wait().unwrap().is_none() {
             assert!(self.begun.elapsed() < LAUNCH_LIMIT, "still running: {:?}", self.outputs());
-            std::thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(5));
         }
         let success = self.launcher.wait().unwrap().success();
         let mut stderr = String::new();

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
+use probeline_exchange::testing::check_calls;
 use probeline_transport::{
     Completion, Exchange, ExchangeError, Owner, RemoteWord, Sizes, Token, Transport,
 };
@@ -12,31 +13,9 @@ use probeline_ucx_shim::mpi::{Members, World};
 use crate::MISSING_LIMIT;
 use crate::settings::Setting;
 
-/// Contributions of any length arrive at all members, in order.
-pub(crate) fn gathers(_: &World, members: &mut Members, _: &Setting) {
-    let (me, owners) = (members.me().0, members.owners());
-    for length in [0_u32, 1, 7, 4_096, 1 << 20] {
-        let part = |owner: u32| (0..length).map(move |at| (at * 31 + owner * 7).to_le_bytes()[0]);
-        let mine: Vec<u8> = part(me).collect();
-        let mut all = vec![0; (length * owners) as usize];
-        members.all_gather(&mine, &mut all).unwrap();
-        assert!(all.into_iter().eq((0..owners).flat_map(part)), "length {length}");
-        members.barrier().unwrap();
-    }
-}
-
-/// Every member receives its part from each member, for several lengths.
-pub(crate) fn gives_parts(_: &World, members: &mut Members, _: &Setting) {
-    let (me, owners) = (members.me().0, members.owners());
-    for length in [0_u32, 1, 7, 1 << 16] {
-        let part = |from: u32, to: u32| {
-            (0..length).map(move |at| (at * 31 + from * 7 + to * 5).to_le_bytes()[0])
-        };
-        let mine: Vec<u8> = (0..owners).flat_map(|to| part(me, to)).collect();
-        let mut theirs = vec![0; mine.len()];
-        members.all_to_all(&mine, &mut theirs).unwrap();
-        assert!(theirs.into_iter().eq((0..owners).flat_map(|from| part(from, me))), "{length}");
-    }
+/// All calls have the right results.
+pub(crate) fn calls(_: &World, members: &mut Members, _: &Setting) {
+    check_calls(members, 1 << 16);
 }
 
 /// A contribution of another length is an error for all members, which stays.

@@ -42,8 +42,7 @@ const TESTS: &[(&str, Where, &[u32], Body)] = &[
     ("sizes_differ", Where::Once, &[3], life::sizes_differ),
     ("second_world", Where::Once, &[1], life::second_world),
     ("attaches", Where::Once, &[1, 2], life::attaches),
-    ("gathers", Where::Once, &[1, 4], exchange::gathers),
-    ("gives_parts", Where::Once, &[1, 4], exchange::gives_parts),
+    ("calls", Where::Once, &[1, 4], exchange::calls),
     ("lengths_differ", Where::Once, &[3], exchange::lengths_differ),
     ("carries_shared_memory", Where::Once, &[3], exchange::carries_shared_memory),
 ];
