@@ -124,38 +124,30 @@ pub(crate) fn respond(
     session(state).map(Some)
 }
 
-/// A member's side of a handshake.
-pub(crate) struct Initiator(Box<HandshakeState>);
-
-impl Initiator {
-    /// Puts the first message into the outgoing buffer.
-    pub(crate) fn start(secret: &Secret, socket: &mut Socket) -> Result<Self, JoinError> {
-        let mut state = build(secret, |builder| builder.build_initiator())?;
-        socket.outgoing.extend(PREAMBLE);
-        write_message(&mut state, socket)?;
-        Ok(Self(Box::new(state)))
-    }
-
-    /// Reads rank 0's answer. Returns whether it is complete.
-    pub(crate) fn read_answer(&mut self, socket: &mut Socket) -> Result<bool, JoinError> {
+/// Makes a member's side of a handshake. Calls `pump` until rank 0's answer is complete.
+pub(crate) fn initiate<E: From<JoinError>>(
+    secret: &Secret,
+    socket: &mut Socket,
+    mut pump: impl FnMut(&mut Socket) -> Result<(), E>,
+) -> Result<TransportState, E> {
+    let mut state = build(secret, |builder| builder.build_initiator())?;
+    socket.outgoing.extend(PREAMBLE);
+    write_message(&mut state, socket)?;
+    let answer = loop {
         check_preamble(&socket.incoming)?;
         match socket.incoming.get(PREAMBLE_BYTES) {
-            None => return Ok(false),
-            Some(&ACCEPTED) => {}
-            Some(&WRONG_SECRET) => return Err(JoinError::WrongSecret),
-            Some(_) => return Err(JoinError::NotProbeline),
+            None | Some(&ACCEPTED) => {}
+            Some(&WRONG_SECRET) => return Err(JoinError::WrongSecret.into()),
+            Some(_) => return Err(JoinError::NotProbeline.into()),
         }
-        let answer = socket.take::<{ PREAMBLE_BYTES + 1 + NOISE_BYTES }>();
-        let Some(answer) = answer else { return Ok(false) };
-        let message = &answer[PREAMBLE_BYTES + 1..];
-        self.0.read_message(message, &mut []).map_err(|_| JoinError::WrongSecret)?;
-        Ok(true)
-    }
-
-    /// Returns the session, after the answer.
-    pub(crate) fn finish(self) -> Result<TransportState, JoinError> {
-        session(*self.0)
-    }
+        match socket.take::<{ PREAMBLE_BYTES + 1 + NOISE_BYTES }>() {
+            Some(answer) => break answer,
+            None => pump(socket)?,
+        }
+    };
+    let message = &answer[PREAMBLE_BYTES + 1..];
+    state.read_message(message, &mut []).map_err(|_| JoinError::WrongSecret)?;
+    Ok(session(state)?)
 }
 
 #[cfg(test)]

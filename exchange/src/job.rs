@@ -107,13 +107,6 @@ impl Options {
     pub fn auto(ranks: u32) -> Self {
         Self { start: Start::Auto { ranks, rendezvous: None }, ..Self::default() }
     }
-
-    /// Describes a job of `ranks` ranks on this machine, which this process starts with its own
-    /// arguments.
-    #[must_use]
-    pub fn spawn(ranks: u32) -> Self {
-        Self { start: Start::Spawn { ranks, arguments: None }, ..Self::default() }
-    }
 }
 
 /// Whether this process has joined a job of several ranks.
@@ -134,21 +127,20 @@ pub fn join(options: Options) -> Result<Job, JoinError> {
         let secret = secret.map_or_else(Secret::from_env, Ok)?;
         rendezvous.meet(&JobSpec { rank, size, parameters, secret, limits })
     };
-    let of_job = |mut job: Job, launch| {
+    let of_job = |job: Job| {
         if job.owners() > 1 {
             HAS_JOINED.store(true, Relaxed);
         }
-        job.launch = launch;
         Ok(job)
     };
     let of_one = matches!(start, Start::Auto { ranks: 1, .. } | Start::Spawn { ranks: 1, .. });
     if let Some(launch) = Launch::by(Launcher::Probeline)? {
         if of_one {
-            return of_job(spawn(1, &[], parameters, limits)?, None);
+            return of_job(spawn(1, &[], parameters, limits)?);
         }
         refuse_second_job()?;
         let job = meet(launch.rank, launch.size, None, &spawned_rendezvous()?, parameters)?;
-        return of_job(job, Some(launch));
+        return of_job(job);
     }
     match start {
         Start::Auto { ranks, rendezvous } => {
@@ -168,7 +160,7 @@ pub fn join(options: Options) -> Result<Job, JoinError> {
                 refuse_second_job()?;
             }
             let arguments = arguments.unwrap_or_else(|| env::args_os().skip(1).collect());
-            of_job(spawn(ranks, &arguments, parameters, limits)?, None)
+            of_job(spawn(ranks, &arguments, parameters, limits)?)
         }
         Start::Launched { rendezvous } => {
             let launch = Launch::from_env()?.ok_or(JoinError::NotLaunched)?;
@@ -179,14 +171,11 @@ pub fn join(options: Options) -> Result<Job, JoinError> {
                     join_by(server, parameters, secret, limits)?
                 }
             };
-            of_job(job, Some(launch))
+            of_job(job)
         }
-        Start::Served(server) => {
-            let job = join_by(server, parameters, secret, limits)?;
-            of_job(job, Launch::from_env().ok().flatten())
-        }
+        Start::Served(server) => of_job(join_by(server, parameters, secret, limits)?),
         Start::Manual { rank, size, rendezvous } => {
-            of_job(meet(rank, size, secret, &rendezvous, parameters)?, None)
+            of_job(meet(rank, size, secret, &rendezvous, parameters)?)
         }
     }
 }

@@ -8,11 +8,10 @@ use std::thread;
 use std::time::Instant;
 
 use probeline_transport::Owner;
-use snow::TransportState;
 
 use crate::coordinator::DRAIN_LIMIT;
 use crate::error::JoinError;
-use crate::handshake::Initiator;
+use crate::handshake::initiate;
 use crate::limits::{deadline, whole_seconds};
 use crate::link::{BadFrame, Frame, Kind, Link, RENDEZVOUS_BYTES};
 use crate::socket::{Socket, wait};
@@ -42,6 +41,15 @@ enum AttemptError {
     OtherProgram(JoinError),
     /// Another attempt would fail too.
     Final(JoinError),
+}
+
+impl From<JoinError> for AttemptError {
+    fn from(error: JoinError) -> Self {
+        match error {
+            JoinError::NoRandom => Self::Final(error),
+            _ => Self::OtherProgram(error),
+        }
+    }
 }
 
 /// Joins rank 0 at one of `addresses`, to which `address` resolves. Tries one after the other. If
@@ -88,7 +96,8 @@ fn random_pause() -> Duration {
 
 fn attempt(at: SocketAddr, spec: &JobSpec, until: Instant) -> Result<Link, AttemptError> {
     let mut socket = connect(at, until).map_err(|error| AttemptError::Retry(error.to_string()))?;
-    let session = handshake(spec, &mut socket, until.min(deadline(ANSWER_LIMIT)))?;
+    let answer_until = until.min(deadline(ANSWER_LIMIT));
+    let session = initiate(&spec.secret, &mut socket, |socket| pump(socket, answer_until))?;
     let mut link = Link::new(Owner(0), socket, session);
     join(spec, &mut link, until)?;
     Ok(link)
@@ -102,22 +111,6 @@ fn connect(at: SocketAddr, until: Instant) -> io::Result<Socket> {
         return Err(io::ErrorKind::ConnectionRefused.into());
     }
     Ok(socket)
-}
-
-fn handshake(
-    spec: &JobSpec,
-    socket: &mut Socket,
-    until: Instant,
-) -> Result<TransportState, AttemptError> {
-    let failed = |error| match error {
-        JoinError::NoRandom => AttemptError::Final(error),
-        _ => AttemptError::OtherProgram(error),
-    };
-    let mut initiator = Initiator::start(&spec.secret, socket).map_err(failed)?;
-    while !initiator.read_answer(socket).map_err(failed)? {
-        pump(socket, until)?;
-    }
-    initiator.finish().map_err(failed)
 }
 
 /// Asks rank 0 for admission, and waits until all ranks have joined.

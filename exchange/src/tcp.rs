@@ -20,7 +20,6 @@ use probeline_transport::{Call, Exchange, ExchangeError, Exit, Owner, Term};
 use rustix::io::Errno;
 
 use crate::error::JoinError;
-use crate::launch::Launch;
 use crate::limits::{
     MAX_RESULT_BYTES, check_at_most, check_result, deadline, max_contribution_bytes, part_bytes,
     whole_seconds,
@@ -77,8 +76,6 @@ pub struct Job {
     pub(crate) children: Children,
     /// The process that joined. A fork of it has another number.
     pub(crate) process: u32,
-    /// The launcher that started this rank.
-    pub(crate) launch: Option<Launch>,
     /// The PMI client, which `finish` finalizes.
     pub(crate) pmi: Option<Pmi1>,
     /// The error with which the job ended.
@@ -99,12 +96,6 @@ impl Job {
     #[must_use]
     pub fn ranks(&self) -> u32 {
         self.owners
-    }
-
-    /// Returns the launcher's variables of this process, such as its rank on this machine.
-    #[must_use]
-    pub fn launch(&self) -> Option<Launch> {
-        self.launch
     }
 
     /// Ends the job for all ranks, as if this one had died, because it can no longer take part: a
@@ -158,7 +149,6 @@ impl Job {
             links,
             children: Children::default(),
             process: process::id(),
-            launch: None,
             pmi: None,
             ended: None,
             #[cfg(test)]
@@ -513,10 +503,11 @@ impl fmt::Debug for Job {
 /// The encoding of an unknown rank, which is larger than the rank of any job.
 const NO_RANK: u32 = u32::MAX;
 
-/// Encodes an error: a code and three numbers, and the calls if they differ. An unknown error becomes
-/// a protocol error.
+/// Encodes an error: a code, three numbers, and two calls, which have no names unless the error is that
+/// calls differ. An unknown error becomes a protocol error.
 pub(crate) fn encode_error(error: ExchangeError) -> Vec<u8> {
     let system = |errno: i32| [4, errno.cast_unsigned(), 0, 0];
+    let mut calls = [Call::new(""); 2];
     let words = match error {
         ExchangeError::OwnerLost(owner) => [1, owner.0, 0, 0],
         ExchangeError::TimedOut { after_s, missing } => {
@@ -526,34 +517,34 @@ pub(crate) fn encode_error(error: ExchangeError) -> Vec<u8> {
         ExchangeError::OwnerExited { owner, exit: Exit::Status(status) } => [5, owner.0, status, 0],
         ExchangeError::OwnerExited { owner, exit: Exit::Signal(signal) } => [6, owner.0, signal, 0],
         ExchangeError::System { errno } => system(errno),
-        ExchangeError::CallsDiffer { owner, .. } => [7, owner.0, 0, 0],
+        ExchangeError::CallsDiffer { owner, expected, found } => {
+            calls = [expected, found];
+            [7, owner.0, 0, 0]
+        }
         _ => system(Errno::PROTO.raw_os_error()),
     };
-    let mut bytes = words.map(u32::to_le_bytes).as_flattened().to_vec();
-    if let ExchangeError::CallsDiffer { expected, found, .. } = error {
-        bytes.extend([expected, found].map(|call| call.encode()).as_flattened());
-    }
-    bytes
+    let calls = calls.map(|call| call.encode());
+    [words.map(u32::to_le_bytes).as_flattened(), calls.as_flattened()].concat()
 }
 
 /// Decodes an error; `None` if the bytes are not an encoded error.
 fn decode_error(bytes: &[u8]) -> Option<ExchangeError> {
     let (words, calls) = bytes.split_first_chunk::<16>()?;
-    let (words, calls) = (words.as_chunks().0, calls.as_chunks());
-    let [code, first, second, third] = *<&[[u8; 4]; 4]>::try_from(words).ok()?;
+    let ([expected, found], []) = calls.as_chunks() else { return None };
+    let [code, first, second, third] = *<&[[u8; 4]; 4]>::try_from(words.as_chunks().0).ok()?;
     let [code, first, second, third] = [code, first, second, third].map(u32::from_le_bytes);
     let owner = Owner(first);
-    Some(match (code, calls) {
-        (1, ([], [])) => ExchangeError::OwnerLost(owner),
-        (2, ([], [])) => ExchangeError::TimedOut {
+    Some(match code {
+        1 => ExchangeError::OwnerLost(owner),
+        2 => ExchangeError::TimedOut {
             after_s: first,
             missing: (second != NO_RANK).then_some(Owner(second)),
         },
-        (3, ([], [])) => ExchangeError::LengthDiffers { owner, expected: second, found: third },
-        (4, ([], [])) => ExchangeError::System { errno: first.cast_signed() },
-        (5, ([], [])) => ExchangeError::OwnerExited { owner, exit: Exit::Status(second) },
-        (6, ([], [])) => ExchangeError::OwnerExited { owner, exit: Exit::Signal(second) },
-        (7, ([expected, found], [])) => {
+        3 => ExchangeError::LengthDiffers { owner, expected: second, found: third },
+        4 => ExchangeError::System { errno: first.cast_signed() },
+        5 => ExchangeError::OwnerExited { owner, exit: Exit::Status(second) },
+        6 => ExchangeError::OwnerExited { owner, exit: Exit::Signal(second) },
+        7 => {
             let (expected, found) = (Call::decode(expected), Call::decode(found));
             ExchangeError::CallsDiffer { owner, expected, found }
         }
@@ -591,6 +582,6 @@ mod tests {
         assert_eq!(decode_error(&[]), None);
         assert_eq!(decode_error(&[1; 12]), None);
         assert_eq!(decode_error(&[1; 17]), None);
-        assert_eq!(decode_error(&[9; 16]), None);
+        assert_eq!(decode_error(&[9; 16 + 2 * Call::BYTES]), None);
     }
 }

@@ -16,7 +16,7 @@ use std::process::{self, ExitStatus};
 
 use crate::{Job, JoinError, Limits, Options, Start, Thread, join, threads};
 use probeline_transport::conformance::{Case, Failure, Report, Verdict, cases, on_threads};
-use probeline_transport::{Call, Exchange, ExchangeError, MAX_OWNERS, Owner, Term};
+use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
 
 pub use kill::{fork, kill_after, succeed_without, wait_for_kill};
 pub use seed::{Replay, gather, replayed_seed, seed_of_job, seeds};
@@ -167,24 +167,6 @@ pub fn conformance(
     }
     succeed(job);
     report.judge(skips).unwrap();
-}
-
-/// An exchange with more owners than an engine supports. An engine must refuse it before any
-/// collective call.
-pub struct TooManyOwners;
-
-impl Exchange for TooManyOwners {
-    fn me(&self) -> Owner {
-        Owner(0)
-    }
-
-    fn owners(&self) -> u32 {
-        MAX_OWNERS + 1
-    }
-
-    fn all_gather(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
-        unreachable!("called with too many owners")
-    }
 }
 
 /// An exchange whose other owner runs another build: it opens a structure with the parameters of this

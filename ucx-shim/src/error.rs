@@ -53,12 +53,10 @@ pub enum OpenError {
     )]
     NoGid,
     /// UCX cannot connect to an owner.
-    #[error("cannot connect to {owner} over the transports {tls}: {source}")]
+    #[error("cannot connect to {owner}: {source}")]
     NoConnection {
         /// The owner that cannot be reached.
         owner: Owner,
-        /// The transports that UCX may use; `all` by default.
-        tls: String,
         /// The error of the call that failed.
         source: Box<OpenError>,
     },

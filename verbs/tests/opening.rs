@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use crate::stand_in::{Fabric, Machine, Setup};
 use crate::{job, stand_in};
-use probeline_exchange::testing::TooManyOwners;
 use probeline_transport::{Exchange, ExchangeError, MAX_OWNERS, Owner, Sizes};
 use probeline_verbs::{Builder, OpenError, PortError, SetupError};
 use probeline_verbs_sys::{IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2};
@@ -56,7 +55,7 @@ fn assert_message(error: &OpenError, text: &str) {
 #[test]
 fn too_many_owners() {
     let error = Builder::new(Sizes::new(64))
-        .open_in(&mut TooManyOwners, |_, _| unreachable!())
+        .open_in(&mut probeline_exchange::threads(MAX_OWNERS + 1)[0], |_, _| unreachable!())
         .unwrap_err();
     assert_message(&error, "4097 ranks, at most 4096 can be connected: start fewer ranks");
 

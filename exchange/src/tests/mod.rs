@@ -8,7 +8,7 @@ mod strangers;
 
 use core::net::SocketAddr;
 use core::time::Duration;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::thread::{self, JoinHandle};
@@ -20,7 +20,8 @@ use snow::TransportState;
 
 use crate::coordinator::admit_ranks;
 use crate::error::JoinError;
-use crate::handshake::{Initiator, VERSION};
+use crate::handshake::{VERSION, initiate};
+use crate::launch::Server;
 use crate::limits::Limits;
 use crate::link::{Frame, Kind, Link, RENDEZVOUS_BYTES};
 use crate::member::join_rank_0;
@@ -138,19 +139,21 @@ fn first_message(spec: &JobSpec) -> Vec<u8> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let mut socket = Socket::new(stream).unwrap();
-    Initiator::start(&spec.secret, &mut socket).unwrap();
+    let stop = |_: &mut Socket| Err(JoinError::NoServer { server: Server::Pmi });
+    initiate(&spec.secret, &mut socket, stop).unwrap_err();
     socket.outgoing
 }
 
 /// Connects to rank 0 and completes the handshake.
 fn handshaken(address: SocketAddr, spec: &JobSpec) -> (Socket, TransportState) {
     let mut socket = Socket::new(TcpStream::connect(address).unwrap()).unwrap();
-    let mut initiator = Initiator::start(&spec.secret, &mut socket).unwrap();
-    while !initiator.read_answer(&mut socket).unwrap() {
+    let pump = |socket: &mut Socket| {
         let had = socket.incoming.len();
-        pump_until(&mut socket, |socket| socket.incoming.len() > had);
-    }
-    (socket, initiator.finish().unwrap())
+        pump_until(socket, |socket| socket.incoming.len() > had);
+        Ok::<_, JoinError>(())
+    };
+    let session = initiate(&spec.secret, &mut socket, pump).unwrap();
+    (socket, session)
 }
 
 /// Returns the link of a rank that rank 0 has admitted.

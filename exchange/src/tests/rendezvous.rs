@@ -3,34 +3,24 @@
 use std::net::Shutdown;
 use std::sync::mpsc;
 
+use probeline_transport::conformance::on_threads;
+
 use super::*;
 use crate::Difference;
 use crate::handshake::respond;
 use crate::handshake::tests::{ANSWER_BYTES, FIRST_BYTES};
-use crate::limits::HANDSHAKE_LIMIT;
 
 #[test]
 fn ranks_meet_in_any_order() {
     let (address, rank_0) = start_rank_0(spec(0, 4));
-    let members: Vec<_> =
-        [3, 1, 2].into_iter().map(|rank| start_member(address, spec(rank, 4))).collect();
-    let calls: Vec<_> = members
-        .into_iter()
-        .chain([rank_0])
-        .map(|joining| {
-            thread::spawn(move || {
-                let mut exchange = joining.join().unwrap().unwrap();
-                let mut all = [0; 4];
-                let mine = u8::try_from(exchange.me().0).unwrap();
-                exchange.all_gather(&[mine], &mut all).unwrap();
-                exchange.barrier().unwrap();
-                (exchange.owners(), all)
-            })
-        })
-        .collect();
-    for call in calls {
-        assert_eq!(call.join().unwrap(), (4, [0, 1, 2, 3]));
-    }
+    let members = [3, 1, 2].map(|rank| start_member(address, spec(rank, 4)));
+    let ranks = [rank_0].into_iter().chain(members).map(|rank| rank.join().unwrap().unwrap());
+    let ranks: Vec<_> = ranks.collect();
+    on_threads(ranks, |mut rank| {
+        let mut all = [0; 4];
+        rank.all_gather(&[u8::try_from(rank.me().0).unwrap()], &mut all).unwrap();
+        assert_eq!((rank.owners(), all), (4, [0, 1, 2, 3]));
+    });
 }
 
 #[test]
@@ -46,7 +36,8 @@ fn members_start_before_rank_0() {
 
 #[test]
 fn finds_rank_0_among_addresses() {
-    // At the other addresses there is no listener, or another program.
+    // At the other addresses there is no listener, a silent one, or another program.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let (_socket, closed) = closed_port();
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let elsewhere = [closed, other.local_addr().unwrap()];
@@ -56,7 +47,11 @@ fn finds_rank_0_among_addresses() {
         }
     });
     let (address, rank_0) = start_rank_0(spec(0, 2));
-    let member = join_rank_0("", &[&elsewhere[..], &[address]].concat(), &spec(1, 2));
+    let member = join_rank_0(
+        "",
+        &[&elsewhere[..], &[silent.local_addr().unwrap(), address]].concat(),
+        &spec(1, 2),
+    );
     assert!(member.is_ok() && rank_0.join().unwrap().is_ok());
 
     let start = Instant::now();
@@ -65,15 +60,6 @@ fn finds_rank_0_among_addresses() {
         assert!(matches!(error, JoinError::NotProbeline), "{error}");
     }
     assert!(start.elapsed() < AT_ONCE);
-}
-
-#[test]
-fn skips_silent_listener() {
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (address, rank_0) = start_rank_0(spec(0, 2));
-    let addresses = [silent.local_addr().unwrap(), address];
-    let member = join_rank_0("", &addresses, &spec(1, 2));
-    assert!(member.is_ok() && rank_0.join().unwrap().is_ok());
 }
 
 #[test]
@@ -99,33 +85,28 @@ fn refuses_rank_out_of_range() {
     });
 }
 
+/// Rank 1 has another size, or other parameters.
 #[test]
-fn different_sizes_end_job() {
+fn different_jobs_end_rendezvous() {
     let start = Instant::now();
-    let (address, rank_0) = start_rank_0(spec(0, 3));
-    let good = admitted(address, &spec(2, 3));
-    let theirs = join(address, spec(1, 4)).unwrap_err();
-    let mine = rank_0.join().unwrap().unwrap_err();
+    let ended = |other: JobSpec| {
+        let (address, rank_0) = start_rank_0(spec(0, 3));
+        let good = admitted(address, &spec(2, 3));
+        let theirs = join(address, other).unwrap_err();
+        let mine = rank_0.join().unwrap().unwrap_err();
+        receives_failure(good, &mine);
+        [mine, theirs]
+    };
+    let [mine, theirs] = ended(spec(1, 4));
     assert!(matches!(mine, JoinError::SizeDiffers { peer: 1, mine: 3, theirs: 4 }), "{mine}");
     assert!(matches!(theirs, JoinError::SizeDiffers { peer: 0, mine: 4, theirs: 3 }), "{theirs}");
-    receives_failure(good, &mine);
-    assert!(start.elapsed() < AT_ONCE);
-}
-
-#[test]
-fn different_parameters_end_job() {
-    let start = Instant::now();
-    let (address, rank_0) = start_rank_0(spec(0, 3));
-    let good = admitted(address, &spec(2, 3));
-    let theirs = join(address, with_parameters("c=32 m=16", spec(1, 3))).unwrap_err();
-    let mine = rank_0.join().unwrap().unwrap_err();
-    for (error, other, here, there) in [(&mine, 1, "64", "16"), (&theirs, 0, "16", "64")] {
+    let errors = ended(with_parameters("c=32 m=16", spec(1, 3)));
+    for (error, other, here, there) in [(&errors[0], 1, "64", "16"), (&errors[1], 0, "16", "64")] {
         let JoinError::ParametersDiffer { peer, difference } = error else { panic!("{error}") };
         let side = |value: &str| Some(value.to_owned());
         let expected = Difference { field: "m".to_owned(), mine: side(here), theirs: side(there) };
         assert_eq!((*peer, difference), (other, &expected));
     }
-    receives_failure(good, &mine);
     assert!(start.elapsed() < AT_ONCE);
 }
 
@@ -168,23 +149,6 @@ fn early_leaver_ends_rendezvous() {
     assert!(matches!(error, JoinError::Left { rank: 1 }), "{error}");
     receives_failure(stays, &error);
     assert!(start.elapsed() < AT_ONCE);
-}
-
-/// Twenty handshakes in sequence would take 100 s.
-#[test]
-fn silent_connections_delay_no_rank() {
-    let (address, rank_0) = start_rank_0(spec(0, 2));
-    let _silent: Vec<_> = (0..10).map(|_| TcpStream::connect(address).unwrap()).collect();
-    let _halfway: Vec<_> = (0..10)
-        .map(|_| {
-            let mut stream = TcpStream::connect(address).unwrap();
-            stream.write_all(&first_message(&spec(1, 2))).unwrap();
-            stream
-        })
-        .collect();
-    let start = Instant::now();
-    finish(address, rank_0);
-    assert!(start.elapsed() < 20 * HANDSHAKE_LIMIT / 2);
 }
 
 /// Returns a listener in front of `address`, and the two streams of its first connection.
@@ -235,10 +199,6 @@ fn cut_off_member_disturbs_none() {
     let (address, rank_0) = start_rank_0(spec(0, 2));
     let spec = spec(1, 2);
     let join_bytes = 2 + 5 + spec.join_payload().len() + 16;
-    for cut in 0..=FIRST_BYTES {
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.write_all(&first_message(&spec)[..cut]).unwrap();
-    }
     for cut in 0..join_bytes {
         let (socket, session) = handshaken(address, &spec);
         let mut link = Link::new(Owner(0), socket, session);

@@ -18,24 +18,54 @@ fn refuses_wrong_secret() {
     });
 }
 
+/// Strangers learn the version alone. An observer of the network can replay a first message, but cannot send
+/// a record of the session.
 #[test]
-fn stranger_learns_only_version() {
+fn refuses_strangers() {
+    // A stable number of another build, and that of builds before the number was computed.
+    let [other, old] = [VERSION ^ 2, 1].map(|version| preamble(version, b" and more bytes"));
+    let replayed = [first_message(&spec(1, 2)), vec![20, 0], vec![1; 20]].concat();
     meets_after(|address| {
-        let found = answer(address, &[forged_first_message(), vec![1; 32]].concat());
-        assert_eq!(found, preamble(VERSION, &[2]));
-    });
-}
-
-/// An observer of the network can replay a first message, but cannot send a record of the session.
-#[test]
-fn refuses_replayed_first_message() {
-    meets_after(|address| {
-        let message = [first_message(&spec(1, 2)), vec![20, 0], vec![1; 20]].concat();
-        let [found, again] = [(); 2].map(|()| answer(address, &message));
+        for (message, expected) in [
+            (&b"GET / HTTP/1.1\r\n\r\n"[..], vec![]),
+            (&[0xff; 5000], vec![]),
+            (b"probelim", vec![]),
+            (&other, preamble(VERSION, &[1])),
+            (&old, preamble(VERSION, &[1])),
+            (&[forged_first_message(), vec![1; 32]].concat(), preamble(VERSION, &[2])),
+        ] {
+            assert_eq!(answer(address, message), expected);
+        }
+        let [found, again] = [(); 2].map(|()| answer(address, &replayed));
         assert_eq!([found.len(), again.len()], [ANSWER_BYTES; 2]);
         assert_eq!(found[..=STATUS], preamble(VERSION, &[0]));
         assert_ne!(found, again, "another session");
+        let flood = [forged_first_message(), vec![0; 32], vec![0; 100 * RENDEZVOUS_BYTES]].concat();
+        let _ = TcpStream::connect(address).unwrap().write_all(&flood);
+        let (mut socket, _) = handshaken(address, &spec(1, 2));
+        socket.outgoing = vec![0xff; 2];
+        pump_until(&mut socket, |socket| socket.closed);
     });
+}
+
+/// Returns the error of a member whose rank 0 answers this.
+fn error_after(answer: &[u8]) -> JoinError {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let member = start_member(listener.local_addr().unwrap(), spec(1, 2));
+    listener.accept().unwrap().0.write_all(answer).unwrap();
+    member.join().unwrap().unwrap_err()
+}
+
+#[test]
+fn refuses_other_programs() {
+    let other = VERSION ^ 2;
+    let error = error_after(&preamble(other, &[1]));
+    assert!(
+        matches!(error, JoinError::Version { mine: VERSION, theirs } if theirs == other),
+        "{error}"
+    );
+    let error = error_after(b"SSH-2.0-other\r\n");
+    assert!(matches!(error, JoinError::NotProbeline), "{error}");
 }
 
 #[test]
@@ -52,51 +82,6 @@ fn refuses_rank_0_without_secret() {
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
     assert_eq!(rest, [], "the member sends nothing about the job");
-}
-
-#[test]
-fn refuses_another_build() {
-    // A stable number of another build, and that of builds before the number was computed.
-    let [other, old] = [VERSION ^ 2, 1];
-    meets_after(|address| {
-        for version in [other, old] {
-            let found = answer(address, &preamble(version, b" and more bytes"));
-            assert_eq!(found, preamble(VERSION, &[1]));
-        }
-    });
-
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let member = start_member(listener.local_addr().unwrap(), spec(1, 2));
-    listener.accept().unwrap().0.write_all(&preamble(other, &[1])).unwrap();
-    let error = member.join().unwrap().unwrap_err();
-    assert!(
-        matches!(error, JoinError::Version { mine: VERSION, theirs } if theirs == other),
-        "{error}"
-    );
-}
-
-#[test]
-fn refuses_garbage_silently() {
-    meets_after(|address| {
-        for noise in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 5000], b"probelim"] {
-            assert_eq!(answer(address, noise), []);
-        }
-    });
-
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let member = start_member(listener.local_addr().unwrap(), spec(1, 2));
-    listener.accept().unwrap().0.write_all(b"SSH-2.0-other\r\n").unwrap();
-    let error = member.join().unwrap().unwrap_err();
-    assert!(matches!(error, JoinError::NotProbeline), "{error}");
-}
-
-#[test]
-fn refuses_excessive_record_length() {
-    meets_after(|address| {
-        let (mut socket, _) = handshaken(address, &spec(1, 2));
-        socket.outgoing = vec![0xff; 2];
-        pump_until(&mut socket, |socket| socket.closed);
-    });
 }
 
 /// Strangers send random bytes after every prefix of a valid stream, all to the same rank 0.
@@ -118,15 +103,6 @@ fn noise_disturbs_no_rank() {
         })
         .unwrap();
     finish(address, rank_0);
-}
-
-#[test]
-fn closes_flooding_connection() {
-    meets_after(|address| {
-        let flood = [forged_first_message(), vec![0; 32], vec![0; 100 * RENDEZVOUS_BYTES]].concat();
-        let mut stream = TcpStream::connect(address).unwrap();
-        let _ = stream.write_all(&flood);
-    });
 }
 
 #[test]
@@ -155,10 +131,6 @@ fn refuses_replayed_session() {
         assert_eq!(answer(address, &to_rank_0).len(), ANSWER_BYTES);
     });
 
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let member = start_member(listener.local_addr().unwrap(), spec(1, 2));
-    let (mut stream, _) = listener.accept().unwrap();
-    stream.write_all(&to_member).unwrap();
-    let error = member.join().unwrap().unwrap_err();
+    let error = error_after(&to_member);
     assert!(matches!(error, JoinError::WrongSecret), "{error}");
 }

@@ -18,7 +18,7 @@ use super::window::Window;
 /// The maximum depth of an engine. Every operation in flight has 4 words for an atomic.
 pub const MAX_DEPTH: u32 = 1 << 20;
 /// Version of the connection information and of the collective calls of opening.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 /// The networks that osc rdma prefers (Open MPI's `osc_rdma_btls`).
 const PREFERRED: [&str; 3] = ["btl_openib", "btl_ugni", "btl_uct"];
 
@@ -27,25 +27,19 @@ const PREFERRED: [&str; 3] = ["btl_openib", "btl_ugni", "btl_uct"];
 pub struct Builder {
     sizes: Sizes,
     word_reads_whole: bool,
-    acc_single_intrinsic: Option<bool>,
 }
 
 impl Builder {
     /// Configures an engine of these sizes, of a depth up to 2^20.
     #[must_use]
     pub fn new(sizes: Sizes) -> Self {
-        Self { sizes, word_reads_whole: false, acc_single_intrinsic: None }
+        Self { sizes, word_reads_whole: false }
     }
 
     probeline_transport::setters! {
         /// States that a READ never brings a torn word, which MPI does not promise:
         /// [`Caps::word_reads_whole`]. If this is wrong, a table loses data.
         word_reads_whole: bool,
-
-        /// Sets Open MPI's "acc_single_intrinsic": whether osc ucx and osc rdma use the atomics of the
-        /// device or the CPU, instead of a lock that each atomic takes and releases over the network.
-        /// With `None`, the default, the library's parameters decide. Other libraries ignore it.
-        acc_single_intrinsic: Option<bool>,
     }
 
     /// Opens this owner's engine. All `members` call it, in the thread that will use the engine.
@@ -107,15 +101,12 @@ impl Builder {
     /// Compares the options of all owners, and frees the windows that none of them uses any more.
     fn agree(&self, members: &mut Members, able: bool) -> Result<(), OpenError> {
         let runtime = members.runtime.clone();
-        // The value 2 encodes that the library decides.
-        let single = self.acc_single_intrinsic.map_or(2, u64::from);
         let Sizes { window_words, slot_words, .. } = self.sizes;
-        let mine = [window_words, slot_words.into(), single, runtime.in_use_from()];
+        let mine = [window_words, slot_words.into(), runtime.in_use_from()];
         let all = gather_records(members, Fingerprint::new(VERSION), able.then_some(mine))?;
         for (owner, theirs) in (0..).map(Owner).zip(&all) {
             agree(owner, "words in the window", mine[0], theirs[0])?;
             agree(owner, "words in a slot", mine[1], theirs[1])?;
-            agree(owner, "as acc_single_intrinsic (2: not set)", mine[2], theirs[2])?;
         }
         let until = all.iter().map(|[.., in_use_from]| *in_use_from).min().unwrap_or(0);
         runtime.free_until(until)
@@ -123,8 +114,8 @@ impl Builder {
 
     fn window(&self, members: &Members, one_machine: bool) -> Result<(Window, Info), OpenError> {
         let words = self.sizes.window_words;
-        let window = Window::allocate(members.comm, words, self.acc_single_intrinsic)?;
-        let info = Info::of(&window, self.acc_single_intrinsic)?;
+        let window = Window::allocate(members.comm, words)?;
+        let info = Info::of(&window);
         refuse_crash(&info, one_machine)?;
         Ok((window, info))
     }

@@ -139,14 +139,6 @@ impl Engine {
         }
         reported
     }
-
-    /// Waits until no operation is in flight.
-    fn shut_down(&mut self) {
-        while let Some(owner) = self.in_flight.any_awaited() {
-            // After an error no owner is awaited.
-            let _ = self.flush(owner);
-        }
-    }
 }
 
 // SAFETY: slots and window are allocations of this process and of MPI outside the engine, freed
@@ -249,12 +241,11 @@ impl Transport for Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        if thread::panicking() {
-            // MPI might wait for other owners to end operations, and may write to the memory of
-            // operations in flight until the process ends.
+        // In a panic MPI might wait for other owners to end operations. It may write to the memory of
+        // operations in flight until the process ends.
+        let is_busy = self.in_flight.len() > 0 && self.fault.is_none();
+        if thread::panicking() || is_busy && self.window.flush_all() != SUCCESS {
             self.leak_memory();
-        } else {
-            self.shut_down();
         }
         // SAFETY: this is the only place that takes the window, and nothing uses it afterwards.
         let window = unsafe { ManuallyDrop::take(&mut self.window) };

@@ -105,21 +105,6 @@ impl InFlight {
         self.failed.get_or_insert((owner, error));
     }
 
-    #[inline]
-    pub(super) fn has_failed(&self) -> bool {
-        self.failed.is_some()
-    }
-
-    /// Returns an owner with operations that no flush has completed; `None` after MPI has failed.
-    pub(super) fn any_awaited(&self) -> Option<Owner> {
-        if self.has_failed() {
-            return None;
-        }
-        (self.reported()..self.posted())
-            .filter_map(|number| Some((number, self.operations.get(number)?.owner)))
-            .find_map(|(number, owner)| (!self.is_flushed(number, owner)).then_some(owner))
-    }
-
     /// Returns whether a flush has completed the operation on `owner` that was posted after
     /// `number` others.
     #[inline]
@@ -262,18 +247,6 @@ mod tests {
     }
 
     #[test]
-    fn finds_awaited_owner_behind_completed() {
-        let mut in_flight = InFlight::new(4, 3);
-        for owner in [1, 2, 1] {
-            push(&mut in_flight, owner, 0);
-        }
-        in_flight.end_all_of(Owner(1));
-        assert_eq!(in_flight.any_awaited(), Some(Owner(2)));
-        in_flight.end_all_of(Owner(2));
-        assert_eq!(in_flight.any_awaited(), None);
-    }
-
-    #[test]
     fn failure_affects_one_owner() {
         const BROKEN: OpError = OpError::Device { code: 5 };
         let mut in_flight = InFlight::new(8, 3);
@@ -284,7 +257,7 @@ mod tests {
         push(&mut in_flight, 2, 4);
         in_flight.fail(Owner(1), BROKEN);
         in_flight.fail(Owner(2), OpError::Device { code: 6 });
-        assert_eq!((awaited(&in_flight), in_flight.any_awaited()), (None, None));
+        assert_eq!(awaited(&in_flight), None);
         let flushed = Err(OpError::Flushed);
         let ends = [(1, flushed), (2, Ok(())), (3, Err(BROKEN)), (4, flushed)];
         assert_eq!((take_ends(&mut in_flight), in_flight.len()), (ends.to_vec(), 0));

@@ -10,8 +10,6 @@ use std::os::unix::fs::FileExt;
 
 use ::mpi::ffi;
 
-use super::OpenError;
-use super::error::check;
 use super::window::{POINTER_HANDLES, Window};
 
 /// The bytes of the longest version text: MPICH's `MPI_MAX_LIBRARY_VERSION_STRING`.
@@ -22,8 +20,6 @@ const VERSION_BYTES: usize = 8192;
 pub struct Info {
     /// Name and version, such as `Open MPI 4.1.4`.
     pub library: String,
-    /// Version of the standard that it implements.
-    pub standard: (i32, i32),
     /// The component that implements the window.
     pub component: Component,
     /// Open MPI's "acc_single_intrinsic": whether atomics on single words are those of the device
@@ -77,7 +73,7 @@ impl fmt::Display for Info {
 
 impl Info {
     /// Returns the info of an open window.
-    pub(super) fn of(window: &Window, requested: Option<bool>) -> Result<Self, OpenError> {
+    pub(super) fn of(window: &Window) -> Self {
         let version = library_version();
         let found = component_of_window(window.handle());
         let has_choice = found.as_ref().is_some_and(|(_, file)| mentions_choice(file));
@@ -85,32 +81,23 @@ impl Info {
             Some((osc, _)) => Component::Osc(osc),
             None => line(&version, "MPICH Device:").map_or(Component::Unknown, Component::Device),
         };
-        let (mut major, mut minor) = (0, 0);
-        // SAFETY: two live pointers.
-        let code = unsafe { ffi::MPI_Get_version(&raw mut major, &raw mut minor) };
-        check("MPI_Get_version", code)?;
-        Ok(Self {
+        Self {
             library: name(&version),
-            standard: (major, minor),
-            acc_single_intrinsic: acc_single_intrinsic(&component, has_choice, requested),
+            acc_single_intrinsic: acc_single_intrinsic(&component, has_choice),
             component,
-        })
+        }
     }
 }
 
-/// Returns the value in force: that of the builder, or else of the component's parameter, as
-/// the launcher passes it on. `has_choice` says whether the code of the component names the choice.
-fn acc_single_intrinsic(
-    component: &Component,
-    has_choice: bool,
-    requested: Option<bool>,
-) -> Option<bool> {
+/// Returns the value of the component's parameter, as the launcher passes it on. `has_choice` says whether
+/// the code of the component names the choice.
+fn acc_single_intrinsic(component: &Component, has_choice: bool) -> Option<bool> {
     let Component::Osc(osc) = component else { return None };
     if !has_choice || !["ucx", "rdma"].contains(&osc.as_str()) {
         return None;
     }
-    let value = || env::var(format!("OMPI_MCA_osc_{osc}_acc_single_intrinsic")).ok();
-    requested.or_else(|| Some(["1", "true"].contains(&value()?.as_str())))
+    let value = env::var(format!("OMPI_MCA_osc_{osc}_acc_single_intrinsic")).ok()?;
+    Some(["1", "true"].contains(&value.as_str()))
 }
 
 /// Returns whether the file of a component names the choice, as one does that has it.
@@ -238,14 +225,6 @@ mod tests {
             name("Intel(R) MPI Library 2021.9 for Linux* OS\n"),
             "Intel(R) MPI Library 2021.9 for Linux* OS"
         );
-    }
-
-    #[test]
-    fn omits_choice_without_component_support() {
-        let [ucx, sm] = ["ucx", "sm"].map(|name| Component::Osc(name.to_owned()));
-        assert_eq!(acc_single_intrinsic(&sm, true, Some(true)), None);
-        assert_eq!(acc_single_intrinsic(&ucx, false, Some(true)), None);
-        assert_eq!(acc_single_intrinsic(&ucx, true, Some(true)), Some(true));
     }
 
     #[test]

@@ -16,10 +16,6 @@ const YIELDS_FOR: Duration = Duration::from_micros(200);
 /// leave CPU time to the others. If MPI needs this process for a peer's operation, the operation
 /// waits for this time. The tests take a few percent of a core.
 const PAUSE: Duration = Duration::from_micros(100);
-/// After this time the other owners are assumed to be computing, and tests must cost them less.
-const SHORT_WAIT: Duration = Duration::from_secs(10);
-/// The time between two tests after [`SHORT_WAIT`].
-const LONG_PAUSE: Duration = Duration::from_millis(1);
 
 /// The request of a collective call that has not completed.
 pub(super) struct Pending(ffi::MPI_Request);
@@ -59,7 +55,7 @@ impl Pending {
             if waited < YIELDS_FOR {
                 thread::yield_now();
             } else {
-                thread::sleep(if waited < SHORT_WAIT { PAUSE } else { LONG_PAUSE });
+                thread::sleep(PAUSE);
             }
         }
     }

@@ -12,9 +12,6 @@ use probeline_transport::{LINE_WORDS, Owner, WORD_BYTES};
 use super::OpenError;
 use super::error::check;
 
-/// The info key of Open MPI for atomics of the device or the CPU.
-const ACC_SINGLE_INTRINSIC: &CStr = c"acc_single_intrinsic";
-
 /// Whether the library's handles are pointers, as in Open MPI, and not numbers, as in MPICH and the
 /// libraries with its binary interface.
 pub(super) const POINTER_HANDLES: bool = size_of::<ffi::MPI_Win>() == size_of::<usize>();
@@ -48,27 +45,20 @@ pub(super) struct Window {
 
 impl Window {
     /// Allocates a zeroed window of at least `words` words in each member of `comm`, all of which call
-    /// this. `single` sets Open MPI's "acc_single_intrinsic".
+    /// this.
     ///
     /// The window has whole cache lines. MPICH 4.0.2 gives each member on a machine memory at a
     /// multiple of 16 bytes, and accesses it for the others as if the parts followed each other without
     /// gaps: with an odd number of words the second member does not see what others store in its part.
-    pub(super) fn allocate(
-        comm: ffi::MPI_Comm,
-        words: u64,
-        single: Option<bool>,
-    ) -> Result<Self, OpenError> {
+    pub(super) fn allocate(comm: ffi::MPI_Comm, words: u64) -> Result<Self, OpenError> {
         let words = words.checked_next_multiple_of(LINE_WORDS.into());
         let words = words.and_then(|words| usize::try_from(words).ok());
         let words = words.ok_or(SetupError::WINDOW_TOO_LARGE)?;
         let bytes = words.checked_mul(WORD_BYTES).and_then(|bytes| isize::try_from(bytes).ok());
         let bytes = bytes.ok_or(SetupError::WINDOW_TOO_LARGE)?;
         let info = Info::new()?;
-        info.set(c"same_size", c"true")?;
-        info.set(c"same_disp_unit", c"true")?;
-        if let Some(single) = single {
-            info.set(ACC_SINGLE_INTRINSIC, if single { c"true" } else { c"false" })?;
-        }
+        info.set_true(c"same_size")?;
+        info.set_true(c"same_disp_unit")?;
         let mut base: *mut AtomicU64 = ptr::null_mut();
         // SAFETY: a constant of the library.
         let mut handle = unsafe { ffi::RSMPI_WIN_NULL };
@@ -192,6 +182,12 @@ impl Window {
         unsafe { ffi::MPI_Win_flush(rank(owner), self.handle) }
     }
 
+    /// Waits until all operations on all owners have completed; returns an MPI code.
+    pub(super) fn flush_all(&self) -> c_int {
+        // SAFETY: a window with an open epoch.
+        unsafe { ffi::MPI_Win_flush_all(self.handle) }
+    }
+
     /// Ends the epoch and frees the memory. All members call it.
     pub(super) fn free(mut self) -> Result<(), OpenError> {
         // SAFETY: a window with an open epoch. `self` is taken, so that nothing refers to the
@@ -222,9 +218,9 @@ impl Info {
         Ok(info)
     }
 
-    fn set(&self, key: &CStr, value: &CStr) -> Result<(), OpenError> {
+    fn set_true(&self, key: &CStr) -> Result<(), OpenError> {
         // SAFETY: an info, and two strings, which are copied.
-        let code = unsafe { ffi::MPI_Info_set(self.0, key.as_ptr(), value.as_ptr()) };
+        let code = unsafe { ffi::MPI_Info_set(self.0, key.as_ptr(), c"true".as_ptr()) };
         check("MPI_Info_set", code)
     }
 }

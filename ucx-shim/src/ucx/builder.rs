@@ -2,11 +2,10 @@
 
 use core::fmt;
 
-use probeline_transport::engine::setup::{check_owners, check_sizes};
+use probeline_transport::engine::setup::check_owners;
 use probeline_transport::{AtomicScope, Caps, Exchange, Sizes};
-use probeline_ucx_sys::Ucp;
 
-use super::context::{Context, Settings};
+use super::context::Settings;
 use super::{Engine, OpenError};
 
 /// The maximum depth of an engine.
@@ -35,18 +34,12 @@ pub enum Atomics {
     Device,
 }
 
-impl Atomics {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Device => "device",
-        }
-    }
-}
-
 impl fmt::Display for Atomics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(match self {
+            Self::Cpu => "cpu",
+            Self::Device => "device",
+        })
     }
 }
 
@@ -127,19 +120,10 @@ impl Builder {
         self.open_together(exchange)
     }
 
-    /// Checks that UCX is installed and accepts the options.
-    ///
-    /// # Errors
-    /// [`OpenError`] names the resource that this machine lacks.
-    pub fn probe(&self) -> Result<(), OpenError> {
-        let ucp = Ucp::load()?;
-        Context::open(ucp, &self.settings(), self.progress, 1).map(|_| ())
-    }
-
     pub(super) fn settings(&self) -> Settings {
         let trimmed = |value: &Option<String>| value.as_ref().map(|value| value.trim().to_owned());
         [
-            ("ATOMIC_MODE", Some(self.atomics.name().to_owned())),
+            ("ATOMIC_MODE", Some(self.atomics.to_string())),
             ("TLS", trimmed(&self.tls)),
             ("NET_DEVICES", trimmed(&self.device)),
             ("IB_GID_INDEX", self.gid_index.map(|index| index.to_string())),
@@ -147,10 +131,6 @@ impl Builder {
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))
         .collect()
-    }
-
-    pub(super) fn check(&self) -> Result<(), OpenError> {
-        Ok(check_sizes(&self.sizes, MAX_DEPTH)?)
     }
 
     /// Returns the capabilities, before it is known whether any operation needs the owner's CPU.
@@ -183,7 +163,7 @@ mod tests {
     #[test]
     fn refuses_too_many_owners() {
         let error = Builder::new(Sizes::new(64))
-            .open(&mut probeline_exchange::testing::TooManyOwners)
+            .open(&mut probeline_exchange::threads(MAX_OWNERS + 1)[0])
             .unwrap_err();
         let too_many = SetupError::TooManyOwners { found: MAX_OWNERS + 1 };
         assert!(matches!(&error, OpenError::Setup(found) if *found == too_many), "{error:?}");

@@ -64,14 +64,10 @@ impl Context {
     }
 
     pub(super) fn version(&self) -> String {
-        version(&self.ucp)
+        // SAFETY: takes no arguments and returns a static string.
+        let version = unsafe { CStr::from_ptr((self.ucp.ucp_get_version_string)()) };
+        version.to_string_lossy().into_owned()
     }
-}
-
-fn version(ucp: &Ucp) -> String {
-    // SAFETY: takes no arguments and returns a static string.
-    let version = unsafe { CStr::from_ptr((ucp.ucp_get_version_string)()) };
-    version.to_string_lossy().into_owned()
 }
 
 impl Drop for Context {
@@ -96,19 +92,25 @@ impl Config {
         let status = unsafe { (ucp.ucp_config_read)(ptr::null(), ptr::null(), &raw mut handle) };
         check(&ucp, "ucp_config_read", status)?;
         let config = Self { ucp, handle };
-        let version = version(&ucp);
-        settings.iter().try_for_each(|(name, value)| config.modify(&version, name, value))?;
+        settings.iter().try_for_each(|(name, value)| config.modify(name, value))?;
         Ok(config)
     }
 
-    fn modify(&self, version: &str, name: &'static str, value: &str) -> Result<(), OpenError> {
+    /// Sets a variable. Before 1.17, UCX knows the variables of InfiniBand without their prefix only, and
+    /// ignores their full names.
+    fn modify(&self, name: &'static str, value: &str) -> Result<(), OpenError> {
         let refused = || OpenError::Setting { variable: name, value: value.to_owned() };
         let in_c = |text: &str| CString::new(text).map_err(|_| refused());
-        let (name, text) = (in_c(name_in_release(version, name))?, in_c(value)?);
-        // SAFETY: a live configuration and two C strings, which are copied.
-        let status =
-            unsafe { (self.ucp.ucp_config_modify)(self.handle, name.as_ptr(), text.as_ptr()) };
-        if status == UCS_OK { Ok(()) } else { Err(refused()) }
+        let text = in_c(value)?;
+        let mut is_set = false;
+        for name in [Some(name), name.strip_prefix("IB_")].into_iter().flatten() {
+            let name = in_c(name)?;
+            // SAFETY: a live configuration and two C strings, which are copied.
+            let status =
+                unsafe { (self.ucp.ucp_config_modify)(self.handle, name.as_ptr(), text.as_ptr()) };
+            is_set |= status == UCS_OK;
+        }
+        if is_set { Ok(()) } else { Err(refused()) }
     }
 }
 
@@ -116,17 +118,6 @@ impl Drop for Config {
     fn drop(&mut self) {
         // SAFETY: read above and released once; a context copies what it needs.
         unsafe { (self.ucp.ucp_config_release)(self.handle) };
-    }
-}
-
-/// Returns the name of a variable in `ucp_config_modify`. Before 1.17 it knows the variables of
-/// InfiniBand without their prefix only, and ignores their full names.
-fn name_in_release<'a>(version: &str, name: &'a str) -> &'a str {
-    let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
-    let release = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    match name.strip_prefix("IB_") {
-        Some(rest) if release < (1, 17) => rest,
-        _ => name,
     }
 }
 
@@ -161,15 +152,6 @@ pub(super) fn environment() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_variables_by_release() {
-        assert_eq!(name_in_release("1.13.1", "IB_GID_INDEX"), "GID_INDEX");
-        assert_eq!(name_in_release("1.16.0-rc1", "IB_GID_INDEX"), "GID_INDEX");
-        assert_eq!(name_in_release("1.17.0", "IB_GID_INDEX"), "IB_GID_INDEX");
-        assert_eq!(name_in_release("2.0", "IB_GID_INDEX"), "IB_GID_INDEX");
-        assert_eq!(name_in_release("1.13.1", "TLS"), "TLS");
-    }
 
     #[test]
     fn refuses_contradicting_environment() {

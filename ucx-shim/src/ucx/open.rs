@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
 use probeline_transport::SetupError;
-use probeline_transport::engine::setup::together;
+use probeline_transport::engine::setup::{check_sizes, together};
 use probeline_transport::engine::{Deadline, Slots};
 use probeline_transport::{
     Call, Completion, Exchange, Local, Owner, RemoteWord, Request, Segment, Slot, Term, Token,
@@ -23,7 +23,7 @@ use super::peer::Peer;
 use super::request_pool::RequestPool;
 use super::window::{Mapping, Window};
 use super::worker::{ProgressThread, Worker};
-use super::{Builder, Engine, Info, NeedsOwner, OpenError, Progress};
+use super::{Builder, Engine, Info, MAX_DEPTH, NeedsOwner, OpenError, Progress};
 
 /// The time for which opening waits for the first operations on each owner's window, which connect to
 /// it.
@@ -67,7 +67,7 @@ impl Builder {
 
     /// Creates the objects of this owner, without peers, and its connection info.
     fn create(&self, owners: u32) -> Result<(Parts, ConnectionInfo), OpenError> {
-        self.check()?;
+        check_sizes(&self.sizes, MAX_DEPTH)?;
         let ucp = Ucp::load()?;
         let context = Context::open(ucp, &self.settings(), self.progress, owners)?;
         let worker = Worker::create(&context)?;
@@ -141,21 +141,15 @@ impl Builder {
     fn add_peers(&self, parts: &mut Parts, all: &[ConnectionInfo]) -> Result<(), OpenError> {
         for (owner, info) in (0..).map(Owner).zip(all) {
             let peer = Peer::connect(&parts.worker, info);
-            parts.peers.push(peer.map_err(|source| {
-                let tls = self.tls_in_force().unwrap_or_else(|| "all".into());
-                OpenError::NoConnection { owner, tls, source: Box::new(source) }
-            })?);
+            parts.peers.push(
+                peer.map_err(|source| OpenError::NoConnection { owner, source: Box::new(source) })?,
+            );
         }
         if let Some(worker) = &parts.for_peers {
             // SAFETY: the parts drop the thread before the worker, which nothing else uses.
             parts.progress_thread = Some(unsafe { ProgressThread::start(worker) }?);
         }
         Ok(())
-    }
-
-    /// Returns the transports that the builder or the environment allows.
-    fn tls_in_force(&self) -> Option<String> {
-        self.tls.clone().or_else(|| std::env::var("UCX_TLS").ok())
     }
 
     /// Refuses a GID index that would have no effect.

@@ -2,7 +2,6 @@
 //! operations.
 
 use core::ffi::c_int;
-use core::fmt;
 use core::ptr;
 use core::slice;
 use std::rc::Rc;
@@ -182,12 +181,6 @@ impl Drop for ProgressThread {
             // The thread cannot panic; if it did, it would have ended too.
             let _ = thread.join();
         }
-    }
-}
-
-impl fmt::Debug for ProgressThread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProgressThread").finish_non_exhaustive()
     }
 }
 

@@ -26,7 +26,6 @@ fn run_case(case: &Case, members: &mut Members, setting: &Setting) -> Result<Ver
     let sizes = case.sizes;
     let mut engine = Builder::new(sizes)
         .word_reads_whole(setting.whole)
-        .acc_single_intrinsic(setting.single)
         .open(members)
         .map_err(|error| Failure(format!("{error} ({error:?})")))?;
     case.run(&mut Rig::new(&mut engine, members).patience(LIMIT))

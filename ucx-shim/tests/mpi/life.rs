@@ -15,10 +15,10 @@ use crate::settings::Setting;
 const OUTLIVED: &str = "this rank was not ended";
 
 /// The windows of dropped engines are freed.
-pub(crate) fn windows_are_freed(_: &World, members: &mut Members, setting: &Setting) {
+pub(crate) fn windows_are_freed(_: &World, members: &mut Members, _: &Setting) {
     const WORDS: u64 = 1 << 19;
     const BYTES: u64 = WORDS * 8;
-    let builder = Builder::new(Sizes::new(WORDS)).acc_single_intrinsic(setting.single);
+    let builder = Builder::new(Sizes::new(WORDS));
     let mut after_first = 0;
     for round in 0..12 {
         drop(builder.open(members).unwrap());
@@ -60,14 +60,14 @@ pub(crate) fn second_world(_: &World, _: &mut Members, _: &Setting) {
 
 /// MPI that other code has started is used, and goes on afterwards. The rounds would exhaust the
 /// communicators of MPICH if they were not freed.
-pub(crate) fn attaches(_: &World, members: &mut Members, setting: &Setting) {
+pub(crate) fn attaches(_: &World, members: &mut Members, _: &Setting) {
     for round in 0..1_500 {
         // SAFETY: only this thread calls MPI.
         let world = unsafe { World::init_or_attach(LIMIT) }.unwrap();
         let mut all = world.members().unwrap();
         assert_eq!((all.me(), all.owners()), (members.me(), members.owners()));
         if round == 0 {
-            let builder = Builder::new(Sizes::new(64)).acc_single_intrinsic(setting.single);
+            let builder = Builder::new(Sizes::new(64));
             drop(builder.open(&mut all).unwrap());
         }
     }
@@ -100,17 +100,9 @@ pub(crate) fn killed(_: &World, members: &mut Members, _: &Setting) {
     outlive_it();
 }
 
-/// Rank 1 panics, with an engine open, while rank 0 waits for it.
-pub(crate) fn panics(_: &World, members: &mut Members, setting: &Setting) {
-    let _engine =
-        Builder::new(Sizes::new(64)).acc_single_intrinsic(setting.single).open(members).unwrap();
-    assert!(members.me() == Owner(0), "rank 1 panics");
-    outlive_it();
-}
-
 /// Rank 1 panics while operations on rank 0, which is not in MPI, may be in flight.
-pub(crate) fn panics_in_flight(_: &World, members: &mut Members, setting: &Setting) {
-    let builder = Builder::new(Sizes::new(64).with_depth(8)).acc_single_intrinsic(setting.single);
+pub(crate) fn panics_in_flight(_: &World, members: &mut Members, _: &Setting) {
+    let builder = Builder::new(Sizes::new(64).with_depth(8));
     let mut engine = builder.open(members).unwrap();
     if members.me() == Owner(0) {
         return outlive_it();

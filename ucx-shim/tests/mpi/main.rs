@@ -52,7 +52,6 @@ const ENDS: &[(&str, Body, Expect)] = &[
     ("crash_is_refused", life::refused, life::expect_refusal),
     ("a_missing_rank_is_reported", exchange::misses, exchange::expect_miss),
     ("a_killed_rank_ends_all", life::killed, life::expect_end),
-    ("a_panic_ends_all", life::panics, life::expect_end),
     ("a_panic_in_flight_ends_all", life::panics_in_flight, life::expect_end),
 ];
 

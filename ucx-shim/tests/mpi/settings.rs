@@ -10,8 +10,6 @@ pub(crate) struct Setting {
     pub(crate) arguments: &'static [&'static str],
     /// The component that must implement the window.
     pub(crate) component: &'static str,
-    /// The builder's "acc_single_intrinsic".
-    pub(crate) single: Option<bool>,
     /// Whether READs return whole words: on one machine they are copied by words or more.
     pub(crate) whole: bool,
     /// The cases of the suite that are skipped.
@@ -31,15 +29,8 @@ const WAITING: &[&str] = &[
     "a_lost_owner_is_named",
 ];
 
-const BASE: Setting = Setting {
-    name: "",
-    arguments: &[],
-    component: "",
-    single: None,
-    whole: true,
-    skips: SKIPS,
-    refused: false,
-};
+const BASE: Setting =
+    Setting { name: "", arguments: &[], component: "", whole: true, skips: SKIPS, refused: false };
 
 /// Debian's Open MPI does not use osc ucx by default, nor without a fast network.
 const UCX: &[&str] = &[

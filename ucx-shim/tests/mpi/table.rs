@@ -14,10 +14,7 @@ const TABLE: Config = Config::new(1 << 10);
 const ADDS: u64 = 300;
 
 fn open(words: u64, members: &mut Members, setting: &Setting) -> Engine {
-    let engine = Builder::new(Sizes::new(words).with_slots(16, 64))
-        .acc_single_intrinsic(setting.single)
-        .open(members)
-        .unwrap();
+    let engine = Builder::new(Sizes::new(words).with_slots(16, 64)).open(members).unwrap();
     if members.me() == Owner(0) {
         println!("{}", engine.info());
     }

@@ -4,7 +4,6 @@ use std::os::unix::fs::MetadataExt;
 use std::thread;
 
 use probeline_exchange::Thread;
-use probeline_exchange::testing::TooManyOwners;
 use probeline_pin::{HugePages, NodeId};
 use probeline_transport::{Alone, Call, ExchangeError, MAX_OWNERS, Sizes, Term, Transport};
 
@@ -150,7 +149,7 @@ impl<F: FnOnce(&[u8])> Exchange for Observed<F> {
 
 #[test]
 fn refuses_too_many_owners() {
-    let error = small().open(&mut TooManyOwners).unwrap_err();
+    let error = small().open(&mut probeline_exchange::threads(MAX_OWNERS + 1)[0]).unwrap_err();
     assert_eq!(error, SetupError::TooManyOwners { found: MAX_OWNERS + 1 }.into());
 }
 
