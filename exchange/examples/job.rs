@@ -27,6 +27,7 @@ use std::fs;
 use std::path::Path;
 use std::process;
 use std::thread;
+use std::time::Instant;
 
 use probeline_exchange::{Job, Launch, Limits, Options, Rendezvous, Server, Start, join};
 use probeline_transport::Exchange;
@@ -103,15 +104,11 @@ fn execute(step: &str, options: &Options, job: &mut Option<Job>) -> Result<(), B
 /// Prints the number of threads. Waits up to one second for other threads to exit.
 fn threads() {
     let count = || fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
-    let mut threads = count();
-    for _ in 0..200 {
-        if threads == 1 {
-            break;
-        }
+    let until = Instant::now() + Duration::from_secs(1);
+    while count() > 1 && Instant::now() < until {
         thread::sleep(Duration::from_millis(5));
-        threads = count();
     }
-    println!("has {threads} thread{}", if threads == 1 { "" } else { "s" });
+    println!("has {} threads", count());
 }
 
 /// Gathers process IDs, and prints the number of different ones.
@@ -138,7 +135,7 @@ fn read_arguments() -> Result<(Options, Vec<String>), Box<dyn Error>> {
             "--size" => size = Some(value.parse()?),
             "--rendezvous" => rendezvous = Some(Rendezvous { address: value, allow_remote: false }),
             "--limit" => limits.rendezvous = Duration::from_secs(value.parse()?),
-            "--exchange" => server = Some(server_named(&value)?),
+            "--exchange" => server = Some(if value == "pmix" { Server::Pmix } else { Server::Pmi }),
             _ => return Err(format!("unknown option {option}").into()),
         }
     }
@@ -150,12 +147,4 @@ fn read_arguments() -> Result<(Options, Vec<String>), Box<dyn Error>> {
         (None, _, rendezvous) => Start::Launched { rendezvous },
     };
     Ok((Options { start, limits, ..Options::default() }, arguments.collect()))
-}
-
-fn server_named(name: &str) -> Result<Server, Box<dyn Error>> {
-    match name {
-        "pmix" => Ok(Server::Pmix),
-        "pmi" => Ok(Server::Pmi),
-        _ => Err("--exchange is pmix or pmi".into()),
-    }
 }

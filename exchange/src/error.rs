@@ -147,7 +147,7 @@ pub enum JoinError {
         "{} started this process as rank {} of {}, but serves neither PMIx nor PMI to it: enable \
          that, as srun --mpi=pmix does, or give all ranks --rendezvous HOST:PORT with the host of \
          rank 0, and {SECRET_VARIABLE}, as in {} --rendezvous 127.0.0.1:7000",
-        .launch.launcher, .launch.rank, .launch.size, .launch.launcher.example()
+        .launch.launcher, .launch.rank, .launch.size, .launch.launcher.texts()[1]
     )]
     NoRendezvous { launch: Launch },
     /// A rank of a launcher's job was asked to spawn a job of its own.

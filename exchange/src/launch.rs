@@ -37,7 +37,7 @@ pub enum Launcher {
 
 impl Launcher {
     /// Returns the name, and an example of a command line to which a rendezvous can be appended.
-    fn texts(self) -> [&'static str; 2] {
+    pub(crate) fn texts(self) -> [&'static str; 2] {
         match self {
             Self::OpenMpi => ["mpirun (Open MPI)", "mpirun -x PROBELINE_SECRET ... COMMAND"],
             Self::Pmix => ["a PMIx launcher", "srun ... COMMAND"],
@@ -45,10 +45,6 @@ impl Launcher {
             Self::Slurm => ["srun", "srun ... COMMAND"],
             Self::Probeline => ["rank 0", "COMMAND"],
         }
-    }
-
-    pub(crate) fn example(self) -> &'static str {
-        self.texts()[1]
     }
 }
 

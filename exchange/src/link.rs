@@ -94,9 +94,9 @@ pub(crate) struct Link {
     pub(crate) socket: Socket,
     session: Box<TransportState>,
     /// Plaintext to be sent; other links may share the buffers.
-    unsent: VecDeque<(Arc<Vec<u8>>, Range<usize>)>,
+    pub(crate) unsent: VecDeque<(Arc<Vec<u8>>, Range<usize>)>,
     /// Received plaintext, from the start of a frame.
-    received: Vec<u8>,
+    pub(crate) received: Vec<u8>,
     /// The maximum payload that this link accepts: at first that of a rendezvous.
     pub(crate) max_payload: usize,
 }
@@ -240,16 +240,6 @@ impl Link {
 
     pub(crate) fn interest(&self) -> Interest<'_> {
         self.socket.interest(self.has_unsent())
-    }
-
-    /// Bytes of this link's own buffers; shared buffers are added to `shared`.
-    #[cfg(test)]
-    pub(crate) fn buffered(
-        &self,
-        shared: &mut std::collections::HashMap<*const Vec<u8>, usize>,
-    ) -> usize {
-        shared.extend(self.unsent.iter().map(|(bytes, _)| (Arc::as_ptr(bytes), bytes.capacity())));
-        self.received.capacity() + self.socket.incoming.capacity() + self.socket.outgoing.capacity()
     }
 }
 

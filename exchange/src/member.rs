@@ -37,31 +37,21 @@ const GRACE: Duration = Duration::from_secs(2);
 enum AttemptError {
     /// Rank 0 may not have started yet, or may be overloaded: try again.
     Retry(String),
-    /// Another program listens there; rank 0 may be at another of its addresses.
-    OtherProgram(JoinError),
-    /// Another attempt would fail too.
-    Final(JoinError),
+    Failed(JoinError),
 }
 
 impl From<JoinError> for AttemptError {
     fn from(error: JoinError) -> Self {
-        match error {
-            JoinError::NoRandom => Self::Final(error),
-            _ => Self::OtherProgram(error),
-        }
+        Self::Failed(error)
     }
 }
 
-/// Joins rank 0 at one of `addresses`, to which `address` resolves. Tries one after the other. If
-/// rank 0 is at none of them, the error names another program that listens at one.
+/// Joins rank 0 at one of `addresses`. Tries one after the other. If rank 0 is at none of them, the error
+/// names another program that listens at one.
 ///
 /// # Errors
 /// The reason why the job cannot start.
-pub(crate) fn join_rank_0(
-    address: &str,
-    addresses: &[SocketAddr],
-    spec: &JobSpec,
-) -> Result<Job, JoinError> {
+pub(crate) fn join_rank_0(addresses: &[SocketAddr], spec: &JobSpec) -> Result<Job, JoinError> {
     let until = deadline(spec.limits.rendezvous);
     loop {
         let mut last = "there is no address".to_owned();
@@ -69,8 +59,12 @@ pub(crate) fn join_rank_0(
         for at in addresses {
             match attempt(*at, spec, until) {
                 Ok(link) => return Ok(Job::new(spec, vec![link])),
-                Err(AttemptError::Final(error)) => return Err(error),
-                Err(AttemptError::OtherProgram(error)) => other_program = Some(error),
+                Err(AttemptError::Failed(
+                    error @ (JoinError::NotProbeline
+                    | JoinError::Version { .. }
+                    | JoinError::WrongSecret),
+                )) => other_program = Some(error),
+                Err(AttemptError::Failed(error)) => return Err(error),
                 Err(AttemptError::Retry(error)) => last = error,
             }
         }
@@ -78,8 +72,9 @@ pub(crate) fn join_rank_0(
             return Err(error);
         }
         if Instant::now() + RETRY_PAUSE >= until {
-            let (address, after_s) = (address.to_owned(), whole_seconds(spec.limits.rendezvous));
-            return Err(JoinError::Unreachable { address, after_s, last });
+            let addresses: Vec<_> = addresses.iter().map(SocketAddr::to_string).collect();
+            let after_s = whole_seconds(spec.limits.rendezvous);
+            return Err(JoinError::Unreachable { address: addresses.join(" or "), after_s, last });
         }
         thread::sleep(random_pause());
     }
@@ -132,7 +127,7 @@ fn join(spec: &JobSpec, link: &mut Link, until: Instant) -> Result<(), AttemptEr
         (Kind::Refused, _) => refusal(spec, &payload),
         _ => JoinError::Left { rank: 0 },
     };
-    Err(AttemptError::Final(error))
+    Err(error.into())
 }
 
 /// Returns the reason for which rank 0, which has the specification `theirs`, refused this rank.

@@ -39,7 +39,7 @@ impl Rendezvous {
             return Ok(Job::new(spec, vec![]));
         }
         if spec.rank > 0 {
-            return join_rank_0(&self.address, &addresses, spec);
+            return join_rank_0(&addresses, spec);
         }
         let listener = TcpListener::bind(&addresses[..])
             .map_err(|error| JoinError::Listen { address: self.address.clone(), error })?;

@@ -32,34 +32,28 @@ pub(crate) fn join_by(
     limits: Limits,
 ) -> Result<Job, JoinError> {
     let until = deadline(limits.rendezvous);
-    let (place, pmi) = look_up_within(server, secret.clone(), limits, until)?;
+    let (sender, receiver) = channel();
+    let given = secret.clone();
+    let run = move || {
+        // Fails after the time limit, when the result is not needed.
+        let _ = sender.send(look_up(server, given, until));
+    };
+    // Another thread, because a call of libpmix never returns if the server has stopped. At the time limit
+    // the thread keeps running, and joining fails.
+    let thread = thread::Builder::new().name("look-up".to_owned()).spawn(run);
+    thread.map_err(JoinError::system("starting a thread for the launcher's server"))?;
+    let (place, pmi) = match receiver.recv_timeout(until.saturating_duration_since(Instant::now()))
+    {
+        Err(_) | Ok(Err(JoinError::TimedOut)) => {
+            let after_s = whole_seconds(limits.rendezvous);
+            return Err(JoinError::ServerTimeout { server, after_s });
+        }
+        Ok(found) => found?,
+    };
     let rendezvous = until.saturating_duration_since(Instant::now());
     let mut job = place.meet(parameters, secret, Limits { rendezvous, ..limits })?;
     job.pmi = pmi;
     Ok(job)
-}
-
-/// Calls [`look_up`] on another thread, because a call of libpmix never returns if the server has
-/// stopped. At the time limit the thread keeps running, and joining fails.
-fn look_up_within(
-    server: Server,
-    secret: Option<Secret>,
-    limits: Limits,
-    until: Instant,
-) -> Result<(Place, Option<Pmi1>), JoinError> {
-    let (sender, receiver) = channel();
-    let run = move || {
-        // Fails after the time limit, when the result is not needed.
-        let _ = sender.send(look_up(server, secret, until));
-    };
-    let thread = thread::Builder::new().name("look-up".to_owned()).spawn(run);
-    thread.map_err(JoinError::system("starting a thread for the launcher's server"))?;
-    match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
-        Err(_) | Ok(Err(JoinError::TimedOut)) => {
-            Err(JoinError::ServerTimeout { server, after_s: whole_seconds(limits.rendezvous) })
-        }
-        Ok(place) => place,
-    }
 }
 
 /// Returns this rank's place, and the connection to be finalized when the job ends.
@@ -116,13 +110,9 @@ impl Place {
         spec.check()?;
         match listener {
             Some(listener) => admit_ranks(&listener, &spec, &mut || Ok(())),
-            None => join_rank_0(&list(&addresses), &addresses, &spec),
+            None => join_rank_0(&addresses, &spec),
         }
     }
-}
-
-fn list(addresses: &[SocketAddr]) -> String {
-    addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(" or ")
 }
 
 /// Publishes what other ranks need, and reads rank 0's business card. Rank 0 reads the machines of

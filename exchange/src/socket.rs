@@ -22,7 +22,7 @@ const READ_BYTES: usize = 16 * 1024;
 /// A stream whose reads and writes never block.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    stream: TcpStream,
+    pub(crate) stream: TcpStream,
     /// Bytes received and not yet taken.
     pub(crate) incoming: Vec<u8>,
     /// Bytes to be sent.
@@ -57,11 +57,6 @@ impl Socket {
     /// Returns whether bytes wait to be sent and the peer can receive them.
     pub(crate) fn has_unsent(&self) -> bool {
         self.can_send() && !self.outgoing.is_empty()
-    }
-
-    #[cfg(test)]
-    pub(crate) fn has_nodelay(&self) -> bool {
-        self.stream.nodelay().unwrap()
     }
 
     /// Sends and receives as much as possible without waiting; see [`pull`](Self::pull).

@@ -69,7 +69,11 @@ pub(crate) fn spawn(
             tcp.children = children;
             Ok(tcp)
         }
-        Err(JoinError::Left { rank }) => Err(children.explain(rank)),
+        Err(JoinError::Left { rank }) => {
+            // Its process may end soon after its connection.
+            let ended = wait_for(EXIT_LIMIT, || children.check().err());
+            Err(ended.unwrap_or(JoinError::Left { rank }))
+        }
         Err(error) => Err(error),
     }
 }
@@ -174,11 +178,6 @@ impl Children {
             Some((rank, status)) => Err(JoinError::ChildExited { rank, status }),
             None => Ok(()),
         }
-    }
-
-    /// Waits for the exit status of `rank`, which has closed its connection.
-    fn explain(&mut self, rank: u32) -> JoinError {
-        wait_for(EXIT_LIMIT, || self.check().err()).unwrap_or(JoinError::Left { rank })
     }
 }
 

@@ -492,11 +492,7 @@ impl Drop for Job {
 
 impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Job")
-            .field("me", &self.me)
-            .field("owners", &self.owners)
-            .field("ended", &self.ended)
-            .finish_non_exhaustive()
+        write!(f, "Job({} of {}, ended {:?})", self.me, self.owners, self.ended)
     }
 }
 

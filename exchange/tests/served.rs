@@ -37,7 +37,7 @@ fn launched_ranks_meet() {
                 let line = format!("rank {rank} of {ranks} sees {ranks} processes");
                 let of_rank = |output: &&String| output.contains(&line);
                 let output = ended.ranks.iter().find(of_rank).expect(&line);
-                assert!(output.contains("has 1 thread\n"), "{output}");
+                assert!(output.contains("has 1 threads\n"), "{output}");
             }
         }
     }

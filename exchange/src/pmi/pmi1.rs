@@ -66,7 +66,10 @@ impl Pmi1 {
         client.space = client.ask("cmd=get_my_kvsname\n", "my_kvsname")?.word("kvsname")?;
         let others = client.put_request(&"k".repeat(MAX_KEY_BYTES), "").len();
         // Both limits include the NUL of a string in C.
-        let most = maxes.number("vallen_max")?.min(MAX_REQUEST_BYTES.saturating_sub(others));
+        let Ok(max) = maxes.word("vallen_max")?.parse::<usize>() else {
+            return Err(JoinError::Garbage { line: maxes.0 });
+        };
+        let most = max.min(MAX_REQUEST_BYTES.saturating_sub(others));
         client.max_value_bytes = most.saturating_sub(1);
         Ok(client)
     }
@@ -194,11 +197,6 @@ impl Response {
         let mut words = self.0.split_whitespace().filter_map(|word| word.split_once('='));
         let found = words.find(|(name, _)| *name == key).map(|(_, value)| value.to_owned());
         found.ok_or_else(|| JoinError::Garbage { line: self.0.clone() })
-    }
-
-    fn number(&self, key: &str) -> Result<usize, JoinError> {
-        let number = self.word(key)?.parse();
-        number.map_err(|_| JoinError::Garbage { line: self.0.clone() })
     }
 }
 

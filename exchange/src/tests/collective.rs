@@ -194,7 +194,7 @@ fn barrier_waits_for_last_rank() {
 #[test]
 fn disables_nagle_algorithm() {
     for rank in ranks(3, LIMIT) {
-        assert!(rank.links.iter().all(|link| link.socket.has_nodelay()));
+        assert!(rank.links.iter().all(|link| link.socket.stream.nodelay().unwrap()));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The largest job in one process: rank 0 in one thread, and all other ranks in another.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use probeline_transport::Call;
 
@@ -20,8 +21,12 @@ impl Job {
     /// Records the size of all links' buffers in bytes; shared buffers count once.
     pub(crate) fn note_buffers(&mut self) {
         let mut shared = HashMap::new();
-        let own: usize = self.links.iter().map(|link| link.buffered(&mut shared)).sum();
-        let bytes = own + shared.values().sum::<usize>();
+        let mut bytes = 0;
+        for Link { socket, unsent, received, .. } in &self.links {
+            shared.extend(unsent.iter().map(|(bytes, _)| (Arc::as_ptr(bytes), bytes.capacity())));
+            bytes += received.capacity() + socket.incoming.capacity() + socket.outgoing.capacity();
+        }
+        bytes += shared.values().sum::<usize>();
         self.max_buffered = self.max_buffered.max(bytes);
     }
 }

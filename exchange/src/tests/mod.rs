@@ -71,7 +71,7 @@ fn start_rank_0(spec: JobSpec) -> (SocketAddr, Joining) {
 }
 
 fn start_member(address: SocketAddr, spec: JobSpec) -> Joining {
-    thread::spawn(move || join_rank_0(&address.to_string(), &[address], &spec))
+    thread::spawn(move || join_rank_0(&[address], &spec))
 }
 
 fn join(address: SocketAddr, spec: JobSpec) -> Result<Job, JoinError> {

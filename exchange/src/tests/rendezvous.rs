@@ -48,7 +48,6 @@ fn finds_rank_0_among_addresses() {
     });
     let (address, rank_0) = start_rank_0(spec(0, 2));
     let member = join_rank_0(
-        "",
         &[&elsewhere[..], &[silent.local_addr().unwrap(), address]].concat(),
         &spec(1, 2),
     );
@@ -56,7 +55,7 @@ fn finds_rank_0_among_addresses() {
 
     let start = Instant::now();
     for addresses in [elsewhere, [elsewhere[1], elsewhere[0]]] {
-        let error = join_rank_0("", &addresses, &spec(1, 2)).err().unwrap();
+        let error = join_rank_0(&addresses, &spec(1, 2)).err().unwrap();
         assert!(matches!(error, JoinError::NotProbeline), "{error}");
     }
     assert!(start.elapsed() < AT_ONCE);

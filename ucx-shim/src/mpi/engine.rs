@@ -255,11 +255,6 @@ impl Drop for Engine {
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine")
-            .field("geometry", &self.geometry)
-            .field("info", &self.info)
-            .field("in_flight", &self.in_flight())
-            .field("fault", &self.fault)
-            .finish_non_exhaustive()
+        write!(f, "Engine({:?}, {}, fault {:?})", self.geometry, self.info, self.fault)
     }
 }

@@ -75,18 +75,14 @@ impl Members {
         mine: &[u8],
         all: &mut [u8],
     ) -> Result<(), ExchangeError> {
-        let name = match gathering {
-            Gathering::ToAll => "MPI_Iallgather",
-            Gathering::Parts => "MPI_Ialltoall",
-        };
         let each = all.len() / self.owners().max(1) as usize;
-        let fits = match gathering {
-            Gathering::ToAll => mine.len() == each,
-            Gathering::Parts => mine.len() == all.len(),
+        let (name, given) = match gathering {
+            Gathering::ToAll => ("MPI_Iallgather", each),
+            Gathering::Parts => ("MPI_Ialltoall", all.len()),
         };
         let too_long = |_| ExchangeError::System { errno: libc::EMSGSIZE };
         let count = i32::try_from(each).map_err(too_long)?;
-        if !fits || each * self.owners() as usize != all.len() {
+        if mine.len() != given || each * self.owners() as usize != all.len() {
             return Err(ExchangeError::System { errno: libc::EINVAL });
         }
         // Copies, because the buffers of a call that does not complete must never be freed.

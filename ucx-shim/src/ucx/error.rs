@@ -4,10 +4,9 @@ use core::ffi::CStr;
 
 use probeline_transport::OpError;
 use probeline_ucx_sys::{
-    UCS_ERR_BUSY, UCS_ERR_CANCELED, UCS_ERR_CONNECTION_RESET, UCS_ERR_ENDPOINT_TIMEOUT,
-    UCS_ERR_EXCEEDS_LIMIT, UCS_ERR_INVALID_PARAM, UCS_ERR_IO_ERROR, UCS_ERR_NO_DEVICE,
-    UCS_ERR_NO_MEMORY, UCS_ERR_NOT_CONNECTED, UCS_ERR_SHMEM_SEGMENT, UCS_ERR_UNREACHABLE,
-    UCS_ERR_UNSUPPORTED, UCS_OK, Ucp, ucs_status_t,
+    UCS_ERR_CANCELED, UCS_ERR_CONNECTION_RESET, UCS_ERR_ENDPOINT_TIMEOUT, UCS_ERR_EXCEEDS_LIMIT,
+    UCS_ERR_INVALID_PARAM, UCS_ERR_NO_DEVICE, UCS_ERR_NO_MEMORY, UCS_ERR_NOT_CONNECTED,
+    UCS_ERR_SHMEM_SEGMENT, UCS_ERR_UNREACHABLE, UCS_ERR_UNSUPPORTED, UCS_OK, Ucp, ucs_status_t,
 };
 
 use crate::OpenError;
@@ -42,7 +41,6 @@ fn advice(status: ucs_status_t) -> &'static str {
                  kernel.shmmax"
         }
         UCS_ERR_INVALID_PARAM => "; a value is invalid: `ucx_info -cf` explains the values",
-        UCS_ERR_IO_ERROR | UCS_ERR_BUSY => "; UCX_LOG_LEVEL=info shows more",
         UCS_ERR_UNSUPPORTED => "; another transport may support it: `ucx_info -d`",
         _ => "; UCX_LOG_LEVEL=info may show why",
     }

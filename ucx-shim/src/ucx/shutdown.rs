@@ -29,7 +29,7 @@ impl Engine {
     fn drain(&mut self) {
         let deadline = Deadline::after(DRAIN_TIMEOUT);
         while !self.parts.pool.is_idle() && !deadline.has_passed() {
-            self.parts.worker.progress();
+            self.parts.worker.calls.progress();
             // The owner that this loop waits for may need this CPU.
             thread::yield_now();
         }

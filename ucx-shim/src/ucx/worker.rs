@@ -67,12 +67,6 @@ impl Worker {
         Ok(fd)
     }
 
-    /// Progresses communication. Returns whether it made progress.
-    #[inline]
-    pub(super) fn progress(&self) -> bool {
-        self.calls.progress()
-    }
-
     /// Lends this worker to another thread.
     ///
     /// # Safety
@@ -103,7 +97,7 @@ pub(super) struct WorkerCalls {
 unsafe impl Send for WorkerCalls {}
 
 impl WorkerCalls {
-    /// As [`Worker::progress`].
+    /// Progresses communication. Returns whether it made progress.
     #[inline]
     pub(super) fn progress(&self) -> bool {
         // SAFETY: a live worker, which one thread at a time uses: the worker has these calls, or

@@ -3,12 +3,12 @@
 //! This program starts itself under mpirun or mpiexec, once for each test and setting; as one of
 //! the ranks it then runs that test. `check-mpi` builds it for Open MPI and for MPICH.
 
+mod atomics;
 mod conformance;
 mod exchange;
 mod launch;
 mod life;
 mod settings;
-mod table;
 
 use core::time::Duration;
 use std::env;
@@ -35,9 +35,7 @@ type Expect = fn(&str, &Setting);
 /// Tests with their settings and numbers of ranks.
 const TESTS: &[(&str, Where, &[u32], Body)] = &[
     ("conformance", Where::Everywhere, &[2, 4], conformance::run),
-    ("table", Where::Everywhere, &[2, 4], table::find_or_put),
-    ("atomics_mix", Where::Everywhere, &[2, 6], table::atomics_mix),
-    ("more_ranks_than_cores", Where::Everywhere, &[6], table::find_or_put),
+    ("atomics_mix", Where::Everywhere, &[2, 6], atomics::mix),
     ("windows_are_freed", Where::Everywhere, &[2], life::windows_are_freed),
     ("sizes_differ", Where::Once, &[3], life::sizes_differ),
     ("second_world", Where::Once, &[1], life::second_world),

@@ -1,0 +1,52 @@
+//! Atomics of both kinds on one word.
+
+use probeline_transport::{
+    Completion, Exchange, Owner, RemoteWord, Segment, Sizes, Token, Transport,
+};
+use probeline_ucx_shim::mpi::{Builder, Engine, Members, World};
+
+use crate::settings::Setting;
+
+/// The number of additions of each rank.
+const ADDS: u64 = 300;
+
+/// All ranks add to one word, by fetch-and-add and by compare-and-swap in turn.
+pub(crate) fn mix(_: &World, members: &mut Members, setting: &Setting) {
+    let mut engine = Builder::new(Sizes::new(64).with_slots(16, 64)).open(members).unwrap();
+    if members.me() == Owner(0) {
+        println!("{}", engine.info());
+    }
+    assert_eq!(engine.info().component.to_string(), setting.component);
+    let at = RemoteWord { owner: Owner(0), index: 5 };
+    let mut seen = 0;
+    for round in 0..ADDS {
+        if round % 2 == 0 {
+            engine.fetch_add(Token(0), at, 1).unwrap();
+            seen = finish(&mut engine) + 1;
+            continue;
+        }
+        loop {
+            engine.compare_and_swap(Token(0), at, seen, seen + 1).unwrap();
+            let old = finish(&mut engine);
+            if old == seen {
+                break;
+            }
+            assert!(old > seen, "{old} after {seen}");
+            seen = old;
+        }
+    }
+    members.barrier().unwrap();
+    let slot =
+        probeline_transport::Local { slot: probeline_transport::Slot(0), start: 0, words: 1 };
+    engine.read(Token(0), Segment { start: at, words: 1 }, slot).unwrap();
+    finish(&mut engine);
+    assert_eq!(engine.landed(slot).unwrap(), [ADDS * u64::from(members.owners())]);
+    members.barrier().unwrap();
+}
+
+/// Polls until the operation in flight has completed.
+pub(crate) fn finish(engine: &mut Engine) -> u64 {
+    let mut end = [Completion::default()];
+    while engine.poll(&mut end).unwrap() == 0 {}
+    end[0].result.unwrap()
+}
