@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use probeline_transport::Call;
+use rustix::net::sockopt;
 
 use super::*;
 use crate::handshake::tests::sessions;
@@ -35,8 +36,12 @@ impl Job {
 fn star(size: u32) -> (Job, Vec<Link>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let link =
-        |owner, stream, session| Link::new(Owner(owner), Socket::new(stream).unwrap(), session);
+    let link = |owner, stream, session| {
+        let socket = Socket::new(stream).unwrap();
+        // The probes of so many idle connections at a time overflow the queue of the loopback interface.
+        sockopt::set_socket_keepalive(&socket.stream, false).unwrap();
+        Link::new(Owner(owner), socket, session)
+    };
     let (mut near, mut far) = (Vec::new(), Vec::new());
     for rank in 1..size {
         let [member, rank_0] = sessions();

@@ -70,17 +70,14 @@ impl InFlight {
     pub(super) fn first(&self) -> Option<First> {
         let operation = *self.operations.first()?;
         let number = self.reported();
-        let flushed = self.is_flushed(number, operation.owner);
-        let ended = if flushed { Some(Ok(())) } else { self.failure(operation.owner) };
+        let ended = if self.is_flushed(number, operation.owner) {
+            Some(Ok(()))
+        } else {
+            let of_owner = |failed| failed == operation.owner;
+            self.failed
+                .map(|(owner, error)| Err(if of_owner(owner) { error } else { OpError::Flushed }))
+        };
         Some(First { place: self.operations.place(number), operation, ended })
-    }
-
-    /// Returns the result of an operation on `owner` that no flush has completed, if MPI has
-    /// failed.
-    #[inline]
-    fn failure(&self, owner: Owner) -> Option<Result<(), OpError>> {
-        let (failed, error) = self.failed?;
-        Some(Err(if owner == failed { error } else { OpError::Flushed }))
     }
 
     /// Removes the first operation, which exists.

@@ -2,11 +2,9 @@
 
 use core::fmt;
 
-use probeline_transport::engine::setup::check_owners;
-use probeline_transport::{AtomicScope, Caps, Exchange, Sizes};
+use probeline_transport::{AtomicScope, Caps, Sizes};
 
 use super::context::Settings;
-use super::{Engine, OpenError};
 
 /// The maximum depth of an engine.
 pub const MAX_DEPTH: u32 = 1 << 16;
@@ -107,19 +105,6 @@ impl Builder {
         word_reads_whole: bool,
     }
 
-    /// Opens this owner's engine. Every member of `exchange` calls it, in the thread that will use
-    /// the engine. The window is zero.
-    ///
-    /// Waits for the other owners as long as the exchange does, at most 30 s for the first
-    /// operations on each window, and 200 ms to measure which operations need the owner's CPU.
-    ///
-    /// # Errors
-    /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
-    pub fn open<E: Exchange + ?Sized>(&self, exchange: &mut E) -> Result<Engine, OpenError> {
-        check_owners(exchange.owners())?;
-        self.open_together(exchange)
-    }
-
     pub(super) fn settings(&self) -> Settings {
         let trimmed = |value: &Option<String>| value.as_ref().map(|value| value.trim().to_owned());
         [
@@ -158,7 +143,7 @@ mod tests {
     use probeline_transport::MAX_OWNERS;
 
     use super::*;
-    use crate::SetupError;
+    use crate::{OpenError, SetupError};
 
     #[test]
     fn refuses_too_many_owners() {

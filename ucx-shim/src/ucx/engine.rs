@@ -297,14 +297,11 @@ impl Engine {
     /// Reports operations that completed when they were posted.
     #[inline(always)]
     fn report_ended(&mut self, out: &mut [Completion]) -> u32 {
-        let mut reported = 0;
-        for place in out {
-            let Some(&Ended { token, value }) = self.ended.first() else { break };
+        fill(out, 0, || {
+            let Ended { token, value } = *self.ended.first()?;
             self.ended.pop();
-            *place = Completion { token, result: Ok(value) };
-            reported += 1;
-        }
-        reported
+            Some(Completion { token, result: Ok(value) })
+        })
     }
 
     /// Polls while operations are in flight or after a fault. Not inlined, as `enter_in_flight`.
@@ -315,7 +312,7 @@ impl Engine {
             self.check_waits();
         }
         let mut reported = self.report_ended(out);
-        reported += fill(rest(out, reported), || self.next_completion());
+        reported = fill(out, reported, || self.next_completion());
         let Some(fault) = self.fault else {
             self.room += reported;
             self.must_progress = !self.in_flight.is_empty();
@@ -323,7 +320,7 @@ impl Engine {
         };
         if self.is_drained() {
             // UCX may still use the slots, so they stay busy.
-            reported += fill(rest(out, reported), || {
+            reported = fill(out, reported, || {
                 let token = self.in_flight.remove_any()?.token;
                 Some(Completion { token, result: Err(OpError::Flushed) })
             });
@@ -345,15 +342,14 @@ impl Engine {
     }
 }
 
-/// Returns the part of `out` after the first `used` places.
-fn rest(out: &mut [Completion], used: u32) -> &mut [Completion] {
-    out.get_mut(used as usize..).unwrap_or_default()
-}
-
-/// Fills `out` while `next` returns completions; returns their number.
-fn fill(out: &mut [Completion], mut next: impl FnMut() -> Option<Completion>) -> u32 {
-    let mut filled = 0;
-    for place in out {
+/// Fills `out` after the first `filled` places while `next` returns completions; returns the number of all.
+#[inline(always)]
+fn fill(
+    out: &mut [Completion],
+    mut filled: u32,
+    mut next: impl FnMut() -> Option<Completion>,
+) -> u32 {
+    for place in out.iter_mut().skip(filled as usize) {
         let Some(completion) = next() else { break };
         *place = completion;
         filled += 1;

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
 use probeline_transport::SetupError;
-use probeline_transport::engine::setup::{check_sizes, together};
+use probeline_transport::engine::setup::{check_owners, check_sizes, together};
 use probeline_transport::engine::{Deadline, Slots};
 use probeline_transport::{
     Call, Completion, Exchange, Local, Owner, RemoteWord, Request, Segment, Slot, Term, Token,
@@ -39,12 +39,18 @@ const NEEDS_OWNER_AFTER: Duration = Duration::from_millis(100);
 const MIN_POLLS: u32 = 1000;
 
 impl Builder {
-    /// Opens the engine together with the other owners. An owner that fails still takes part in all
-    /// collective calls, so that no owner waits for it in vain.
-    pub(super) fn open_together<E>(&self, exchange: &mut E) -> Result<Engine, OpenError>
-    where
-        E: Exchange + ?Sized,
-    {
+    /// Opens this owner's engine. Every member of `exchange` calls it, in the thread that will use
+    /// the engine. The window is zero.
+    ///
+    /// Waits for the other owners as long as the exchange does, at most 30 s for the first
+    /// operations on each window, and 200 ms to measure which operations need the owner's CPU.
+    ///
+    /// # Errors
+    /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
+    pub fn open<E: Exchange + ?Sized>(&self, exchange: &mut E) -> Result<Engine, OpenError> {
+        check_owners(exchange.owners())?;
+        // An owner that fails still takes part in all collective calls, so that no owner waits for it in
+        // vain.
         let own = self.create(exchange.owners());
         let mine = own.as_ref().ok().map(|(_, info)| info);
         let all = ConnectionInfo::gather(mine, exchange);
