@@ -200,7 +200,7 @@ impl Value {
         // SAFETY: libpmix allocated and initialized the value, and this is its only owner.
         let pmix_value_t { type_, data } = unsafe { *self.0.as_ptr() };
         // SAFETY: the type identifies this member as the one in use.
-        (type_ == PMIX_BYTE_OBJECT).then(|| unsafe { data.bo })
+        if type_ == PMIX_BYTE_OBJECT { Some(unsafe { data.bo }) } else { None }
     }
 
     fn bytes(&self) -> Option<&[u8]> {

@@ -146,23 +146,24 @@ fn names_difference_on_all_ranks() {
         rank.reduce(Call::new("Map::len").of_structure(opened), &mut [])
     });
     assert!(matches!(found[0], Err(ExchangeError::CallsDiffer { owner: Owner(1), .. })));
-    let found = on_both(3, |rank| match rank.me() {
-        Owner(1) => rank.all_to_all(&[0; 3], &mut [0; 3]),
-        _ => rank.all_gather(&[0; 3], &mut [0; 9]),
-    });
-    assert!(found.iter().all(Result::is_err));
-    let found = on_both(3, |rank| match rank.me() {
-        Owner(1) => rank.all_gather(&[1], &mut [0; 3]),
-        _ => rank.barrier(),
-    });
-    assert!(found.iter().all(Result::is_err));
-    let found = on_both(3, |rank| {
-        let each = if rank.me() == Owner(1) { 6 } else { 3 };
-        rank.all_to_all(&vec![0; each], &mut vec![0; each])
-    });
-    assert!(found.iter().all(Result::is_err));
-    let found = on_both(3, |rank| rank.all_to_all(&[0; 4], &mut [0; 4]));
-    assert!(found.iter().all(Result::is_err));
+    let fails: [fn(&mut dyn Exchange) -> Ended; 4] = [
+        |rank| match rank.me() {
+            Owner(1) => rank.all_to_all(&[0; 3], &mut [0; 3]),
+            _ => rank.all_gather(&[0; 3], &mut [0; 9]),
+        },
+        |rank| match rank.me() {
+            Owner(1) => rank.all_gather(&[1], &mut [0; 3]),
+            _ => rank.barrier(),
+        },
+        |rank| {
+            let each = if rank.me() == Owner(1) { 6 } else { 3 };
+            rank.all_to_all(&vec![0; each], &mut vec![0; each])
+        },
+        |rank| rank.all_to_all(&[0; 4], &mut [0; 4]),
+    ];
+    for call in fails {
+        assert!(on_both(3, call).iter().all(Result::is_err));
+    }
     let differs = |owner, expected, found| {
         [Err(ExchangeError::LengthDiffers { owner: Owner(owner), expected, found }); 3]
     };

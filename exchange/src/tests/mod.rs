@@ -52,16 +52,6 @@ fn within(limit: Duration, mut spec: JobSpec) -> JobSpec {
     spec
 }
 
-fn with_secret(secret: &str, mut spec: JobSpec) -> JobSpec {
-    spec.secret = Secret::new(secret.as_bytes().to_vec()).unwrap();
-    spec
-}
-
-fn with_parameters(parameters: &str, mut spec: JobSpec) -> JobSpec {
-    spec.parameters = parameters.to_owned();
-    spec
-}
-
 type Joining = JoinHandle<Result<Job, JoinError>>;
 
 fn start_rank_0(spec: JobSpec) -> (SocketAddr, Joining) {

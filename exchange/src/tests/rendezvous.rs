@@ -99,7 +99,7 @@ fn different_jobs_end_rendezvous() {
     let [mine, theirs] = ended(spec(1, 4));
     assert!(matches!(mine, JoinError::SizeDiffers { peer: 1, mine: 3, theirs: 4 }), "{mine}");
     assert!(matches!(theirs, JoinError::SizeDiffers { peer: 0, mine: 4, theirs: 3 }), "{theirs}");
-    let errors = ended(with_parameters("c=32 m=16", spec(1, 3)));
+    let errors = ended(JobSpec { parameters: "c=32 m=16".to_owned(), ..spec(1, 3) });
     for (error, other, here, there) in [(&errors[0], 1, "64", "16"), (&errors[1], 0, "16", "64")] {
         let JoinError::ParametersDiffer { peer, difference } = error else { panic!("{error}") };
         let side = |value: &str| Some(value.to_owned());

@@ -12,8 +12,8 @@ use crate::handshake::tests::{ANSWER_BYTES, FIRST_BYTES, STATUS};
 #[test]
 fn refuses_wrong_secret() {
     meets_after(|address| {
-        let wrong = with_secret("not the secret of these tests", spec(1, 2));
-        let error = join(address, wrong).unwrap_err();
+        let secret = Secret::new(b"not the secret of these tests".to_vec()).unwrap();
+        let error = join(address, JobSpec { secret, ..spec(1, 2) }).unwrap_err();
         assert!(matches!(error, JoinError::WrongSecret), "{error}");
     });
 }

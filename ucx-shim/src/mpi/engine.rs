@@ -166,7 +166,7 @@ impl Transport for Engine {
             return Err(PostError::Closed);
         }
         self.geometry.check(&self.caps, &request)?;
-        if self.in_flight.is_full() {
+        if self.in_flight.len() >= self.caps.depth {
             return Err(PostError::Full);
         }
         let Segment { start: RemoteWord { owner, index }, words } = request.remote();

@@ -19,7 +19,6 @@ pub(super) struct First {
 #[derive(Debug)]
 pub(super) struct InFlight {
     operations: Ring<Operation>,
-    depth: u32,
     /// The number of all operations posted before the last flush of each owner.
     flushed: Box<[u64]>,
     /// The owner of the first MPI call that failed, and its error.
@@ -29,17 +28,12 @@ pub(super) struct InFlight {
 impl InFlight {
     pub(super) fn new(depth: u32, owners: u32) -> Self {
         let flushed = vec![0; owners as usize].into();
-        Self { operations: Ring::new(depth), depth, flushed, failed: None }
+        Self { operations: Ring::new(depth), flushed, failed: None }
     }
 
     #[inline]
     pub(super) fn len(&self) -> u32 {
         self.operations.len()
-    }
-
-    #[inline]
-    pub(super) fn is_full(&self) -> bool {
-        self.len() >= self.depth
     }
 
     /// Returns the number of operations that were ever posted.
@@ -54,7 +48,7 @@ impl InFlight {
         self.operations.popped()
     }
 
-    /// Returns the place of the next operation, less than [`Operands::places`].
+    /// Returns the place of the next operation, which [`Operands`] has.
     #[inline]
     pub(super) fn next_place(&self) -> usize {
         self.operations.place(self.posted())
@@ -119,14 +113,10 @@ const ATOMIC_WORDS: usize = 4;
 pub(super) struct Operands(Memory);
 
 impl Operands {
-    /// Allocates zeroed words for [`places`](Self::places) operations; `None` if memory is lacking.
+    /// Allocates zeroed words for as many operations as the ring of [`InFlight`] has places for this depth;
+    /// `None` if memory is lacking.
     pub(super) fn new(depth: u32) -> Option<Self> {
-        Memory::new(ATOMIC_WORDS.checked_mul(Self::places(depth))?).map(Self)
-    }
-
-    /// Returns the number of places for this depth, as the ring of [`InFlight`] has.
-    fn places(depth: u32) -> usize {
-        depth.next_power_of_two() as usize
+        Memory::new(ATOMIC_WORDS.checked_mul(depth.next_power_of_two() as usize)?).map(Self)
     }
 
     /// Returns the pointers to the result and the operands of the operation at `place`, which the
@@ -207,10 +197,8 @@ mod tests {
     fn flush_completes_operations_on_owner() {
         let mut in_flight = InFlight::new(4, 3);
         for (owner, token) in [(2, 1), (0, 2), (2, 3), (0, 4)] {
-            assert!(!in_flight.is_full());
             push(&mut in_flight, owner, token);
         }
-        assert!(in_flight.is_full());
         assert_eq!(awaited(&in_flight), Some(Owner(2)));
         in_flight.end_all_of(Owner(2));
         assert_eq!(take_all(&mut in_flight), [1]);

@@ -312,58 +312,31 @@ mod tests {
         FlushFirst,
     }
 
-    /// The result of a call, and the status with which its request ends if it is open.
-    #[derive(Clone, Copy, Debug)]
-    enum Answer {
-        Null,
-        Error(ucs_status_t),
-        Request(ucs_status_t),
+    /// The result of a call: nothing, an error, or a request and the status with which it ends.
+    type Answer = Result<Option<ucs_status_t>, ucs_status_t>;
+
+    fn answers(failed: ucs_status_t) -> [Answer; 4] {
+        [Ok(None), Err(failed), Ok(Some(UCS_OK)), Ok(Some(failed))]
     }
 
-    impl Answer {
-        fn all(failed: ucs_status_t) -> [Self; 4] {
-            [Self::Null, Self::Error(failed), Self::Request(UCS_OK), Self::Request(failed)]
-        }
+    fn status(answer: Answer) -> ucs_status_t {
+        answer.map_or_else(|status| status, |status| status.unwrap_or(UCS_OK))
+    }
 
-        fn pointer(self, request: &Request) -> ucs_status_ptr_t {
-            match self {
-                Self::Null => core::ptr::null_mut(),
-                Self::Error(status) => {
-                    core::ptr::without_provenance_mut((status as isize).cast_unsigned())
-                }
-                Self::Request(_) => request.handle,
-            }
-        }
-
-        fn status(self) -> ucs_status_t {
-            match self {
-                Self::Null => UCS_OK,
-                Self::Error(status) | Self::Request(status) => status,
-            }
-        }
-
-        /// Calls back, as a call on the worker does.
-        fn end(self, request: &Request) {
-            if let Self::Request(status) = self {
-                // SAFETY: the callback and its argument are those of a live pool.
-                unsafe { (request.callback)(request.handle, status, request.user_data) };
-            }
+    /// Returns the result of the call with these parameters.
+    fn pointer(answer: Answer, params: &ucp_request_param_t) -> ucs_status_ptr_t {
+        match answer {
+            Ok(None) => core::ptr::null_mut(),
+            Err(status) => core::ptr::without_provenance_mut((status as isize).cast_unsigned()),
+            Ok(Some(_)) => params.request,
         }
     }
 
-    /// The fields of a call's parameters that UCP uses.
-    #[derive(Clone, Copy)]
-    struct Request {
-        handle: *mut c_void,
-        callback: unsafe extern "C" fn(*mut c_void, ucs_status_t, *mut c_void),
-        user_data: *mut c_void,
-    }
-
-    impl Request {
-        fn of(params: &ucp_request_param_t) -> Self {
-            // SAFETY: the callback is that of sends.
-            let callback = unsafe { params.cb.send.unwrap() };
-            Self { handle: params.request, callback, user_data: params.user_data }
+    /// Calls back, as a call on the worker does.
+    fn end(answer: Answer, params: &ucp_request_param_t) {
+        if let Ok(Some(status)) = answer {
+            // SAFETY: the callback, which is that of sends, and its argument are those of a live pool.
+            unsafe { params.cb.send.unwrap()(params.request, status, params.user_data) };
         }
     }
 
@@ -380,21 +353,14 @@ mod tests {
         flush: Answer,
         order: EndOrder,
     ) -> Option<ucs_status_t> {
-        let (put_request, flush_request) = (Cell::new(None), Cell::new(None));
-        let params = &pool.params[0];
+        let Params { copy, flush: of_flush, .. } = &pool.params[0];
         let posted = pool.states[0].put_and_flush(
+            || pointer(put, copy),
             || {
-                let request = Request::of(&params.copy);
-                put_request.set(Some(request));
-                put.pointer(&request)
-            },
-            || {
-                let request = Request::of(&params.flush);
-                flush_request.set(Some(request));
                 if order == EndOrder::PutInFlush {
-                    put.end(&put_request.get().unwrap());
+                    end(put, copy);
                 }
-                flush.pointer(&request)
+                pointer(flush, of_flush)
             },
         );
         if posted.is_null() {
@@ -402,17 +368,18 @@ mod tests {
             return None;
         }
         pool.track(0, posted);
-        let mut parts = [(put, put_request), (flush, flush_request)];
+        let mut parts = vec![(put, copy), (flush, of_flush)];
         match order {
-            EndOrder::PutInFlush => parts[0].0 = Answer::Null,
+            EndOrder::PutInFlush => drop(parts.remove(0)),
             EndOrder::PutFirst => {}
             EndOrder::FlushFirst => parts.reverse(),
         }
-        for (part, request) in parts {
-            if let Answer::Request(_) = part {
-                assert_eq!(take(pool), None, "it ended before its requests");
-            }
-            part.end(&request.get().unwrap());
+        for (answer, params) in parts {
+            assert!(
+                !matches!(answer, Ok(Some(_))) || take(pool).is_none(),
+                "ended before its requests"
+            );
+            end(answer, params);
         }
         let (index, status) = take(pool).expect("it does not end");
         assert_eq!((index, take(pool)), (0, None));
@@ -423,43 +390,37 @@ mod tests {
     fn write_fails_with_any_request() {
         let pool = RequestPool::new(1, 100).unwrap();
         for order in [EndOrder::PutInFlush, EndOrder::PutFirst, EndOrder::FlushFirst] {
-            for put in Answer::all(PUT_FAILED) {
-                for flush in Answer::all(FLUSH_FAILED) {
+            for put in answers(PUT_FAILED) {
+                for flush in answers(FLUSH_FAILED) {
                     let case = format!("{put:?}, {flush:?}, {order:?}");
                     let ended = write(&pool, put, flush, order);
                     let expected = match (put, flush) {
-                        (Answer::Null, Answer::Null) => None,
+                        (Ok(None), Ok(None)) => None,
                         // The status is that of the request that completed first.
-                        _ if put.status() != UCS_OK && flush.status() != UCS_OK => {
+                        _ if status(put) != UCS_OK && status(flush) != UCS_OK => {
                             assert!([PUT_FAILED, FLUSH_FAILED].contains(&ended.unwrap()), "{case}");
                             ended
                         }
-                        _ if put.status() != UCS_OK => Some(put.status()),
-                        _ => Some(flush.status()),
+                        _ if status(put) != UCS_OK => Some(status(put)),
+                        _ => Some(status(flush)),
                     };
                     assert_eq!(ended, expected, "{case}");
                     assert_reset(&pool, &case);
                 }
             }
         }
-        let both = write(
-            &pool,
-            Answer::Error(PUT_FAILED),
-            Answer::Error(FLUSH_FAILED),
-            EndOrder::PutFirst,
-        );
+        let both = write(&pool, Err(PUT_FAILED), Err(FLUSH_FAILED), EndOrder::PutFirst);
         assert_eq!(both, Some(PUT_FAILED));
     }
 
     /// Checks that the state of an index is reset for its next operation, a READ.
     fn assert_reset(pool: &RequestPool, case: &str) {
         for status in [UCS_OK, UCS_ERR_CANCELED] {
-            let next = Answer::Request(status);
-            let request = Request::of(&pool.params[0].copy);
-            pool.track(0, next.pointer(&request));
+            let (next, params) = (Ok(Some(status)), &pool.params[0].copy);
+            pool.track(0, pointer(next, params));
             assert_eq!(take(pool), None, "{case}");
             assert!(!pool.is_idle(), "{case}");
-            next.end(&request);
+            end(next, params);
             assert_eq!((take(pool), pool.is_idle()), (Some((0, status)), true), "{case}");
         }
     }

@@ -31,7 +31,7 @@ pub(crate) fn ends(test: &str, setting: &Setting, expect: fn(&str, &Setting)) {
 /// Runs a job, and returns its exit status and output.
 fn run(test: &str, setting: &Setting, ranks: u32) -> (ExitStatus, String) {
     let mut job = launcher(ranks)
-        .args(setting.arguments)
+        .args(setting.arguments.split_whitespace())
         // Ends each rank with its launcher, even if the launcher is killed: a rank would keep the pipes open.
         .args(["setpriv", "--pdeathsig", "KILL"])
         .arg(env::current_exe().unwrap())
