@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn slurm_allocation_is_no_launch() {
+    fn ignores_slurm_allocation() {
         for shell in [
             "SLURM_JOB_ID=7 SLURM_NTASKS=8",
             "SLURM_JOB_ID=7 SLURM_NTASKS=8 SLURM_PROCID=0 SLURM_LOCALID=0",

@@ -117,23 +117,21 @@ mod tests {
     }
 
     #[test]
-    fn trims_one_newline() {
-        let secret = read("newline", b"0123456789abcdef\n\n", 0o600).unwrap();
-        assert_eq!(secret.bytes(), b"0123456789abcdef\n");
-    }
-
-    #[test]
-    fn refuses_exposed_file() {
+    fn refuses_exposed_and_missing_files() {
         for mode in [0o640, 0o604, 0o620, 0o666] {
             let error = read("exposed", b"0123456789abcdef", mode).unwrap_err();
             assert!(matches!(error, JoinError::SecretExposed { mode: found, .. } if found == mode));
             assert!(error.to_string().contains("chmod 600 "), "{error}");
         }
         assert!(read("owner", b"0123456789abcdef", 0o400).is_ok());
+        let error = Secret::from_file("/nowhere/secret").unwrap_err();
+        assert!(error.to_string().contains("/nowhere/secret"), "{error}");
     }
 
     #[test]
-    fn bounds_length() {
+    fn trims_newline_and_bounds_length() {
+        let secret = read("newline", b"0123456789abcdef\n\n", 0o600).unwrap();
+        assert_eq!(secret.bytes(), b"0123456789abcdef\n");
         for (bytes, good) in [(0, false), (15, false), (16, true), (4096, true), (4097, false)] {
             assert_eq!(read("length", &vec![b'x'; bytes], 0o600).is_ok(), good, "{bytes}");
             assert_eq!(Secret::new(vec![b'x'; bytes]).is_ok(), good, "{bytes}");
@@ -143,12 +141,6 @@ mod tests {
             read("huge", &vec![b'x'; 1 << 20], 0o600),
             Err(JoinError::SecretLength { .. })
         ));
-    }
-
-    #[test]
-    fn names_missing_file() {
-        let error = Secret::from_file("/nowhere/secret").unwrap_err();
-        assert!(error.to_string().contains("/nowhere/secret"), "{error}");
     }
 
     #[test]

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn one_machine_meets_over_loopback() {
+    fn meets_over_loopback() {
         for one_machine in meet(["a"; 4], [None; 4]) {
             assert!(one_machine.unwrap());
         }
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn two_machines_meet_over_network() {
+    fn meets_over_network() {
         assert!(!crate::machine::addresses().unwrap().is_empty(), "this machine has loopback only");
         for machines in [["a", "a", "b"], ["a", "b", "b"]] {
             for one_machine in meet(machines, [None; 3]) {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn card_round_trips_within_limit() {
+    fn round_trips_card_within_limit() {
         let longest = "[2001:db8:1111:2222:3333:4444:5555:6666]:65535";
         let addresses = vec![longest.parse().unwrap(); MAX_ADDRESSES];
         for secret in [Some(Secret::random().unwrap()), None] {

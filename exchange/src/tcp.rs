@@ -553,7 +553,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_round_trip() {
+    fn round_trips_errors() {
         let owner = Owner(7);
         for error in [
             ExchangeError::OwnerLost(owner),

@@ -7,12 +7,10 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Instant;
 
-use crate::common::{command, job, port, run};
+use crate::common::{bounded_job, command, job, port, run};
 
 /// The time limit of immediate actions, even on a busy machine.
 const AT_ONCE: Duration = Duration::from_secs(40);
-
-const SECOND_JOB: &str = "join: this program has joined a job already";
 
 /// The arguments of a rank 0, its exit status, and texts with the number of times that its job prints them.
 type Case = (&'static str, i32, &'static [(&'static str, usize)]);
@@ -36,12 +34,15 @@ const CASES: &[Case] = &[
     (
         "--ranks 2 join barrier join",
         1,
-        &[("rank 0 join: this program has joined a job already", 1), ("has process", 2)],
+        &[("rank 0 join: this program has joined a job", 1), ("has process", 2)],
     ),
     (
         "--ranks 2 join barrier 1:join 0:barrier",
         1,
-        &[(SECOND_JOB, 1), ("owner 1 died or left (exit status 1)", 1)],
+        &[
+            ("rank 1 join: this program has joined a job", 1),
+            ("owner 1 died or left (exit status 1)", 1),
+        ],
     ),
     // Jobs of one rank start no copies, and disturb no job whose ranks are copies.
     ("--ranks 2 alone join alone barrier", 0, &[("joined as rank 0 of 1", 4), ("has process", 2)]),
@@ -59,9 +60,9 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn spawned_jobs_end_as_stated() {
+fn ends_spawned_jobs_as_stated() {
     for (arguments, status, texts) in CASES {
-        let (ended, output) = run(command(&job()).args(arguments.split(' ')));
+        let (ended, output) = run(bounded_job().args(arguments.split(' ')));
         assert_eq!(ended.code(), Some(*status), "{arguments}: {output}");
         for (text, times) in *texts {
             // Ranks other than 0 may be killed before they print their errors.
@@ -80,7 +81,7 @@ fn runs(pid: &str) -> bool {
 }
 
 #[test]
-fn children_die_with_parent() {
+fn kills_children_with_parent() {
     let arguments = ["--ranks", "3", "join", "barrier", "wait"];
     let mut parent = command(&job()).args(arguments).spawn().unwrap();
     let lines = BufReader::new(parent.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -100,8 +101,8 @@ fn children_die_with_parent() {
 }
 
 #[test]
-fn orphan_does_not_join() {
-    let (status, output) = run(command(&job())
+fn refuses_to_join_as_orphan() {
+    let (status, output) = run(bounded_job()
         .arg("join")
         .env("PROBELINE_RANK", "1")
         .env("PROBELINE_RANKS", "2")
@@ -118,7 +119,7 @@ fn meets_without_free_descriptors() {
     let address = format!("127.0.0.1:{}", port());
     let rank = |rank: &str| {
         let mut limited = command("sh".as_ref());
-        limited.args(["-c", r#"ulimit -n 40; exec timeout 100 "$0" "$@""#]).arg(job());
+        limited.args(["-c", r#"ulimit -n 40; exec timeout 120 "$0" "$@""#]).arg(job());
         limited.args(["--rank", rank, "--size", "2", "--rendezvous", &address, "join", "barrier"]);
         limited.stderr(Stdio::inherit()).spawn().unwrap()
     };

@@ -25,7 +25,7 @@ fn assert_success(ended: &Launched) {
 
 /// Each rank sees all others. No thread of libpmix remains.
 #[test]
-fn launched_ranks_meet() {
+fn meets_under_launchers() {
     let address = format!("127.0.0.1:{}", port());
     for launcher in [OPEN_MPI, MPICH] {
         let given = ["--auto", "7", "--rendezvous", &address];
@@ -63,18 +63,18 @@ fn ends_job_after_loss(launcher: [&str; 2], ends: &[&str]) {
 }
 
 #[test]
-fn mpirun_ends_job_after_loss() {
+fn ends_mpirun_job_after_loss() {
     // mpirun accepts the exit status 0 of a rank that has finalized PMIx.
     ends_job_after_loss(OPEN_MPI, &["1:kill", "1:exit=3"]);
 }
 
 #[test]
-fn mpiexec_ends_job_after_loss() {
+fn ends_mpiexec_job_after_loss() {
     ends_job_after_loss(MPICH, &["1:kill", "1:exit=3", "1:exit=0"]);
 }
 
 #[test]
-fn launchers_tolerate_leaving_rank() {
+fn tolerates_leaving_rank() {
     // Rank 0 sleeps longer than a launcher takes to terminate the job of a lost rank.
     let steps = ["join", "barrier", "1:leave", "1:exit=0", "0:sleep=2000", "0:leave"];
     for launcher in [OPEN_MPI, MPICH] {
@@ -84,7 +84,7 @@ fn launchers_tolerate_leaving_rank() {
 
 /// Rank 1 does not join.
 #[test]
-fn missing_rank_times_out() {
+fn bounds_wait_for_rank() {
     for (launcher, server) in [(OPEN_MPI, "PMIx"), (MPICH, "PMI")] {
         let ended = jobs(launcher, 2, &["--limit", "1", "1:wait", "join"]);
         let output = format!("rank 0 join: not every rank joined by {server} within 1 s");
@@ -95,7 +95,7 @@ fn missing_rank_times_out() {
 
 /// A call of libpmix does not return if its server does not answer.
 #[test]
-fn stopped_server_times_out() {
+fn bounds_wait_for_server() {
     for launcher in [OPEN_MPI, MPICH] {
         let sign = std::env::temp_dir().join(format!("probeline-sign-{}", std::process::id()));
         let (job, until) = (job(), format!("until={}", sign.display()));

@@ -2,9 +2,8 @@
 //! and tcp.
 
 use probeline_exchange::testing::Plan;
-use probeline_transport::Exchange;
-use probeline_transport::conformance::{Case, CountingAllocator, Failure, Rig, Verdict};
-use probeline_ucx_shim::ucx::{Atomics, Builder, Engine, Progress};
+use probeline_transport::conformance::{CountingAllocator, Failure, Rig};
+use probeline_ucx_shim::ucx::{Atomics, Builder, Progress};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -68,22 +67,13 @@ fn main() {
 
 fn suite(test: &str, setting: &Setting, owners: u32) {
     probeline_exchange::testing::conformance(test, owners, setting.skips, |case, job| {
-        run(setting, case, job)
+        let mut engine = Builder::new(case.sizes)
+            .tls(Some(setting.tls))
+            .atomics(setting.atomics)
+            .progress(setting.progress)
+            .word_reads_whole(setting.whole)
+            .open(job)
+            .map_err(|error| Failure(format!("{error} ({error:?})")))?;
+        case.run(&mut Rig::new(&mut engine, job))
     });
-}
-
-fn run<E: Exchange>(setting: &Setting, case: &Case, exchange: &mut E) -> Result<Verdict, Failure> {
-    let mut engine = open(setting, case, exchange)?;
-    case.run(&mut Rig::new(&mut engine, exchange))
-}
-
-fn open<E: Exchange>(setting: &Setting, case: &Case, exchange: &mut E) -> Result<Engine, Failure> {
-    let sizes = case.sizes;
-    Builder::new(sizes)
-        .tls(Some(setting.tls))
-        .atomics(setting.atomics)
-        .progress(setting.progress)
-        .word_reads_whole(setting.whole)
-        .open(exchange)
-        .map_err(|error| Failure(format!("{error} ({error:?})")))
 }

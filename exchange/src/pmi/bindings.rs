@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn types_and_values_match_header() {
+    fn matches_header() {
         let (good, said) = compiles(&assertions());
         assert!(good, "{said}");
         let (good, said) = compiles(&assertions().replace("== -46", "== -47"));

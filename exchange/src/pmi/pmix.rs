@@ -231,7 +231,7 @@ mod tests {
 
     /// The tests of `exchange` that start processes cover the other calls.
     #[test]
-    fn no_server_without_launcher() {
+    fn finds_no_server() {
         assert!(std::env::var_os(NAMESPACE_VARIABLE).is_none(), "run the tests without mpirun");
         assert!(matches!(Pmix::init().err(), Some(JoinError::NoServer { .. })));
     }

@@ -11,8 +11,7 @@ use crate::limits::MAX_RESULT_BYTES;
 use crate::link::flush_all;
 use crate::tcp::{contribution, encode_error};
 use crate::testing::check_calls;
-use crate::threads;
-use crate::threads::threads_within;
+use crate::{threads, threads_within};
 
 type Ended = Result<(), ExchangeError>;
 
@@ -39,7 +38,7 @@ where
 }
 
 #[test]
-fn gives_right_results() {
+fn returns_right_results() {
     for size in [1, 2, 5] {
         on_both(size, |rank| check_calls(rank, 1 << 16));
     }
@@ -179,7 +178,7 @@ fn names_difference_on_all_ranks() {
 }
 
 #[test]
-fn barrier_waits_for_last_rank() {
+fn waits_for_last_rank() {
     let times = run(ranks(3, LIMIT), |mut rank| {
         thread::sleep(Duration::from_millis(50) * rank.me().0);
         let arrived = Instant::now();
@@ -200,7 +199,7 @@ fn disables_nagle_algorithm() {
 }
 
 #[test]
-fn leaving_disturbs_no_last_call() {
+fn leaves_without_disturbing_calls() {
     for _ in 0..20 {
         let ended = on_both(4, |rank| {
             let mut all = vec![0; 4 << 16];
@@ -211,7 +210,7 @@ fn leaving_disturbs_no_last_call() {
 }
 
 #[test]
-fn all_ranks_report_leaver() {
+fn reports_leaver_on_all_ranks() {
     for who in 0..4 {
         let (start, lost) = (Instant::now(), Err(ExchangeError::OwnerLost(Owner(who))));
         for gather in [false, true] {
@@ -262,7 +261,7 @@ fn detects_loss_while_awaiting_another() {
 
 /// Rank 0 leaves outside any call, as it does when its transport reports the loss.
 #[test]
-fn giving_up_loses_rank_everywhere() {
+fn gives_up_rank_everywhere() {
     for lost in [Owner(0), Owner(2)] {
         let ended = run(ranks(3, LIMIT), |mut rank| {
             if rank.me() == lost {
@@ -276,7 +275,7 @@ fn giving_up_loses_rank_everywhere() {
 }
 
 #[test]
-fn leaving_rank_0_reports_loss() {
+fn reports_loss_when_leaving() {
     let (goes, gone) = mpsc::channel();
     let (goes, gone) = (Mutex::new(goes), Mutex::new(gone));
     let results = run(ranks(4, LIMIT), |mut rank| match rank.me() {
@@ -309,7 +308,7 @@ fn with_late<E: Exchange + Send>(ranks: Vec<E>, late: u32) -> Vec<Ended> {
 }
 
 #[test]
-fn all_ranks_report_missing_rank() {
+fn reports_missing_rank_everywhere() {
     let missing = |late| ExchangeError::TimedOut { after_s: 2, missing: Some(Owner(late)) };
     for late in [1, 2] {
         assert_eq!(with_late(ranks(3, 2 * SECOND), late), [Err(missing(late)); 3]);
@@ -322,7 +321,7 @@ fn all_ranks_report_missing_rank() {
 
 /// This test takes 4 s, the time for which rank 0 waits.
 #[test]
-fn unread_result_times_out() {
+fn bounds_wait_for_reader() {
     let each = MAX_RESULT_BYTES / 3;
     let others_have_ended = Barrier::new(3);
     let results = run(ranks(3, 4 * SECOND), |mut rank| {
@@ -340,7 +339,7 @@ fn unread_result_times_out() {
 }
 
 #[test]
-fn all_ranks_receive_abort() {
+fn sends_abort_to_all_ranks() {
     let error = ExchangeError::System { errno: 5 };
     let results = run(ranks(3, LIMIT), |mut rank| {
         if rank.me() == Owner(2) {
@@ -358,7 +357,7 @@ proptest! {
 
     /// Bytes that are not an encrypted frame end the job, and the ranks report the sender.
     #[test]
-    fn injected_bytes_only_end_job(
+    fn ends_job_on_injected_bytes(
         from in 0..3_u32, kind in 0..10_u8, noise in prop::collection::vec(any::<u8>(), 0..200)
     ) {
         let noise = [&[kind][..], &0_u32.to_le_bytes(), &[0; 8], &noise].concat();

@@ -44,7 +44,7 @@ fn flood(address: SocketAddr, messages: &[Vec<u8>], over: &AtomicBool, reconnect
 /// message, and one, which observes the network, a copy of a member's. Without evictions the silent ones
 /// would hold their places for five seconds each, and the ranks would time out first.
 #[test]
-fn ranks_meet_among_thousand_strangers() {
+fn meets_among_thousand_strangers() {
     allow_files(STRANGERS + MAX_PENDING);
     let forged = forged_first_message();
     let partial = forged[..forged.len() - 1].to_vec();

@@ -107,7 +107,7 @@ fn play(
 
 /// A copy of the result for each rank would be 1.6 GB.
 #[test]
-fn largest_job_exchanges_connection_information() {
+fn exchanges_in_largest_job() {
     // Both sides of each connection are in this process.
     allow_files(2 * MAX_RANKS as usize);
     let (mut rank_0, mut links) = star(MAX_RANKS);

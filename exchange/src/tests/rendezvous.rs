@@ -11,7 +11,7 @@ use crate::handshake::respond;
 use crate::handshake::tests::{ANSWER_BYTES, FIRST_BYTES};
 
 #[test]
-fn ranks_meet_in_any_order() {
+fn meets_in_any_order() {
     let (address, rank_0) = start_rank_0(spec(0, 4));
     let members = [3, 1, 2].map(|rank| start_member(address, spec(rank, 4)));
     let ranks = [rank_0].into_iter().chain(members).map(|rank| rank.join().unwrap().unwrap());
@@ -24,7 +24,7 @@ fn ranks_meet_in_any_order() {
 }
 
 #[test]
-fn members_start_before_rank_0() {
+fn waits_for_late_rank_0() {
     let (socket, address) = closed_port();
     let member = start_member(address, spec(1, 2));
     // The first attempt to connect fails during this time.
@@ -86,7 +86,7 @@ fn refuses_rank_out_of_range() {
 
 /// Rank 1 has another size, or other parameters.
 #[test]
-fn different_jobs_end_rendezvous() {
+fn refuses_different_jobs() {
     let start = Instant::now();
     let ended = |other: JobSpec| {
         let (address, rank_0) = start_rank_0(spec(0, 3));
@@ -111,7 +111,7 @@ fn different_jobs_end_rendezvous() {
 
 /// This test takes 3 s, in which one rank joins and a stranger is refused.
 #[test]
-fn all_ranks_report_missing_ranks() {
+fn names_missing_ranks_everywhere() {
     let (address, rank_0) = start_rank_0(within(3 * SECOND, spec(0, 4)));
     assert_eq!(answer(address, b"GET / HTTP/1.1"), []);
     // This rank waits as long as rank 0 does.
@@ -126,7 +126,7 @@ fn all_ranks_report_missing_ranks() {
 }
 
 #[test]
-fn unreachable_error_has_last_failure() {
+fn reports_last_connection_failure() {
     let (_socket, address) = closed_port();
     let error = join(address, within(SECOND / 5, spec(1, 2))).unwrap_err();
     assert!(matches!(error, JoinError::Unreachable { after_s: 1, .. }), "{error}");
@@ -139,7 +139,7 @@ fn unreachable_error_has_last_failure() {
 }
 
 #[test]
-fn early_leaver_ends_rendezvous() {
+fn ends_rendezvous_after_leaver() {
     let start = Instant::now();
     let (address, rank_0) = start_rank_0(spec(0, 4));
     let stays = admitted(address, &spec(2, 4));
@@ -165,7 +165,7 @@ pub(super) fn proxy(address: SocketAddr) -> (SocketAddr, mpsc::Receiver<(TcpStre
 }
 
 #[test]
-fn slow_peer_delays_no_rank() {
+fn admits_beside_slow_peer() {
     let (address, rank_0) = start_rank_0(spec(0, 3));
     let (near, far) = proxy(address);
     let slow = start_member(near, spec(1, 3));
@@ -194,7 +194,7 @@ fn slow_peer_delays_no_rank() {
 
 /// Cuts members off after each number of bytes; all of them connect to the same rank 0.
 #[test]
-fn cut_off_member_disturbs_none() {
+fn tolerates_cut_off_members() {
     let (address, rank_0) = start_rank_0(spec(0, 2));
     let spec = spec(1, 2);
     let join_bytes = 2 + 5 + spec.join_payload().len() + 16;
@@ -218,7 +218,7 @@ const STARTED: usize = ADMITTED + 2 + 5 + 16;
 /// Cuts rank 0 off after each number of bytes. Before the admission the member tries again. After
 /// the admission it reports that rank 0 has left.
 #[test]
-fn member_retries_only_before_admission() {
+fn retries_only_before_admission() {
     // Eight threads, because a pause follows each attempt.
     thread::scope(|scope| {
         for first in 0..8 {

@@ -86,7 +86,7 @@ fn refuses_rank_0_without_secret() {
 
 /// Strangers send random bytes after every prefix of a valid stream, all to the same rank 0.
 #[test]
-fn noise_disturbs_no_rank() {
+fn tolerates_noise() {
     let (address, rank_0) = start_rank_0(spec(0, 2));
     let mut runner = TestRunner::new(ProptestConfig::with_cases(64));
     let noise = (0..=FIRST_BYTES, prop::collection::vec(any::<u8>(), 0..300));

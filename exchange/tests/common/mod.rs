@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU16, Ordering};
 use core::time::Duration;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -28,20 +28,18 @@ pub(crate) fn command(program: &Path) -> Command {
     command
 }
 
-/// Runs a command whose ranks end, and returns its exit status and its output. A command that hangs is killed.
+/// Returns the example, bounded by timeout(1).
+pub(crate) fn bounded_job() -> Command {
+    let mut command = command("timeout".as_ref());
+    command.args(["--kill-after=5", "120"]).arg(job());
+    command
+}
+
+/// Runs a command whose ranks end, and returns its exit status and its output.
 pub(crate) fn run(command: &mut Command) -> (ExitStatus, String) {
-    let mut process = command.spawn().unwrap();
-    let outputs: [Box<dyn Read + Send>; 2] =
-        [Box::new(process.stdout.take().unwrap()), Box::new(process.stderr.take().unwrap())];
-    let outputs = outputs.map(|output| thread::spawn(|| io::read_to_string(output).unwrap()));
-    let begun = Instant::now();
-    while process.try_wait().unwrap().is_none() {
-        if begun.elapsed() > LAUNCH_LIMIT {
-            process.kill().unwrap();
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    (process.wait().unwrap(), outputs.map(|output| output.join().unwrap()).concat())
+    let output = command.output().unwrap();
+    let texts = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    (output.status, texts.concat())
 }
 
 /// Returns a free port below those that the system assigns to outgoing connections.

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn flush_completes_operations_on_owner() {
+    fn completes_operations_by_flush() {
         let mut in_flight = InFlight::new(4, 3);
         for (owner, token) in [(2, 1), (0, 2), (2, 3), (0, 4)] {
             push(&mut in_flight, owner, token);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_never_share_places() {
+    fn keeps_places_apart() {
         let mut in_flight = InFlight::new(3, 2);
         for round in 0..7_u64 {
             let mut places = Vec::new();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_affects_one_owner() {
+    fn fails_one_owner() {
         const BROKEN: OpError = OpError::Device { code: 5 };
         let mut in_flight = InFlight::new(8, 3);
         push(&mut in_flight, 0, 1);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn operands_start_disjoint_and_zero() {
+    fn zeroes_disjoint_operands() {
         let operands = Operands::new(2).unwrap();
         assert_eq!([0, 1].map(|place| operands.result(place)), [0, 0]);
         assert!(operands.at(0)[2] < operands.at(1)[0]);

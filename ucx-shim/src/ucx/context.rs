@@ -62,12 +62,13 @@ impl Context {
         check(&self.ucp, "ucp_context_query", status)?;
         Ok(attributes.request_size)
     }
+}
 
-    pub(super) fn version(&self) -> String {
-        // SAFETY: takes no arguments and returns a static string.
-        let version = unsafe { CStr::from_ptr((self.ucp.ucp_get_version_string)()) };
-        version.to_string_lossy().into_owned()
-    }
+/// Returns the version of the library.
+pub(super) fn version(ucp: &Ucp) -> String {
+    // SAFETY: takes no arguments and returns a static string.
+    let version = unsafe { CStr::from_ptr((ucp.ucp_get_version_string)()) };
+    version.to_string_lossy().into_owned()
 }
 
 impl Drop for Context {
@@ -96,21 +97,24 @@ impl Config {
         Ok(config)
     }
 
-    /// Sets a variable. Before 1.17, UCX knows the variables of InfiniBand without their prefix only, and
-    /// ignores their full names.
     fn modify(&self, name: &'static str, value: &str) -> Result<(), OpenError> {
         let refused = || OpenError::Setting { variable: name, value: value.to_owned() };
         let in_c = |text: &str| CString::new(text).map_err(|_| refused());
-        let text = in_c(value)?;
-        let mut is_set = false;
-        for name in [Some(name), name.strip_prefix("IB_")].into_iter().flatten() {
-            let name = in_c(name)?;
-            // SAFETY: a live configuration and two C strings, which are copied.
-            let status =
-                unsafe { (self.ucp.ucp_config_modify)(self.handle, name.as_ptr(), text.as_ptr()) };
-            is_set |= status == UCS_OK;
-        }
-        if is_set { Ok(()) } else { Err(refused()) }
+        let (name, text) = (in_c(name_in_release(&version(&self.ucp), name))?, in_c(value)?);
+        // SAFETY: a live configuration and two C strings, which are copied.
+        let status =
+            unsafe { (self.ucp.ucp_config_modify)(self.handle, name.as_ptr(), text.as_ptr()) };
+        if status == UCS_OK { Ok(()) } else { Err(refused()) }
+    }
+}
+
+/// Returns the name of a variable in `ucp_config_modify`. Before 1.17 it knows the variables of
+/// InfiniBand without their prefix only, and ignores their full names.
+fn name_in_release<'a>(version: &str, name: &'a str) -> &'a str {
+    let release: Vec<u32> = version.split('.').map_while(|number| number.parse().ok()).collect();
+    match name.strip_prefix("IB_") {
+        Some(rest) if release[..] < [1, 17][..] => rest,
+        _ => name,
     }
 }
 
@@ -152,6 +156,19 @@ pub(super) fn environment() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_variables_by_release() {
+        for (version, name) in [
+            ("1.13.1", "GID_INDEX"),
+            ("1.16.0-rc1", "GID_INDEX"),
+            ("1.17.0", "IB_GID_INDEX"),
+            ("2.0", "IB_GID_INDEX"),
+        ] {
+            assert_eq!(name_in_release(version, "IB_GID_INDEX"), name);
+            assert_eq!(name_in_release(version, "TLS"), "TLS");
+        }
+    }
 
     #[test]
     fn refuses_contradicting_environment() {

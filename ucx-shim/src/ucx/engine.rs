@@ -463,7 +463,7 @@ mod tests {
 
     /// Over tcp owner 1 answers only when it polls.
     #[test]
-    fn timeout_names_owner() {
+    fn names_owner_after_timeout() {
         let [first, second]: [_; 2] = probeline_exchange::threads(2).try_into().ok().unwrap();
         let open = |mut member: probeline_exchange::Thread| {
             let builder = Builder::new(Sizes::new(64).with_depth(2)).tls(Some("tcp"));

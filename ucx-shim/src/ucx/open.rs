@@ -16,7 +16,7 @@ use probeline_transport::{
 use probeline_ucx_sys::Ucp;
 
 use super::connection_info::ConnectionInfo;
-use super::context::{Context, environment};
+use super::context::{Context, environment, version};
 use super::engine::Parts;
 use super::info::transports;
 use super::peer::Peer;
@@ -132,7 +132,7 @@ impl Builder {
             return Err(error);
         }
         let info = Info {
-            version: parts.worker.context.version(),
+            version: version(&parts.worker.context.ucp),
             transports: Vec::new(),
             atomics: self.atomics,
             progress: self.progress,

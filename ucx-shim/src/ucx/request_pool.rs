@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn write_fails_with_any_request() {
+    fn fails_write_with_any_request() {
         let pool = RequestPool::new(1, 100).unwrap();
         for order in [EndOrder::PutInFlush, EndOrder::PutFirst, EndOrder::FlushFirst] {
             for put in answers(PUT_FAILED) {

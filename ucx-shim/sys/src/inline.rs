@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn contiguous_datatype_encodes_size() {
+    fn encodes_size_of_datatype() {
         assert_eq!(ucp_dt_make_contig(8), 64);
     }
 }

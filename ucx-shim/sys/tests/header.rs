@@ -10,7 +10,7 @@ fn in_c(name: &str) -> String {
 }
 
 #[test]
-fn bindings_match_header() {
+fn matches_header() {
     let expected = expressions(include_str!("../src/bindings.rs"), in_c);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let found = compiled(expected.keys(), ["ucp/api/ucp.h", "libucx-dev"], folder);
