@@ -34,15 +34,12 @@ const CASES: &[Case] = &[
     (
         "--ranks 2 join barrier join",
         1,
-        &[("rank 0 join: this program has joined a job", 1), ("has process", 2)],
+        &[("rank 0 join: this program has joined", 1), ("has process", 2)],
     ),
     (
         "--ranks 2 join barrier 1:join 0:barrier",
         1,
-        &[
-            ("rank 1 join: this program has joined a job", 1),
-            ("owner 1 died or left (exit status 1)", 1),
-        ],
+        &[("rank 1 join: this program has joined", 1), ("owner 1 died or left (exit status 1)", 1)],
     ),
     // Jobs of one rank start no copies, and disturb no job whose ranks are copies.
     ("--ranks 2 alone join alone barrier", 0, &[("joined as rank 0 of 1", 4), ("has process", 2)]),
