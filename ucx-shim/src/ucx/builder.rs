@@ -16,7 +16,7 @@ pub enum Progress {
     /// A thread of the engine, which sleeps while there is nothing to do. It has a worker of its
     /// own, so that the engine's worker takes no lock.
     Thread,
-    /// The caller's thread, by polling, also while it waits for others in an [`Exchange`]: peers'
+    /// The caller's thread, by polling, also while it waits for others in an [`Exchange`](probeline_transport::Exchange): peers'
     /// operations on its window make no progress while it does not poll.
     Caller,
 }
