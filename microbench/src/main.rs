@@ -158,7 +158,7 @@ fn command() -> Result<Command> {
         && let Some((name, matches)) = matches.subcommand()
         && let Some(definition) = definition.find_subcommand(name)
     {
-        job.options = Options::of(definition, matches);
+        job.options = Options::parsed(definition, matches);
     }
     Ok(command)
 }

@@ -61,20 +61,6 @@ impl Operation {
     }
 }
 
-/// The rate of one kind of operation at one depth.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Rate {
-    /// The kind of operation.
-    pub(crate) operation: Operation,
-    /// Operations in flight. At depth 1, the address of each operation depends on the result of the
-    /// previous one, so that `1e9 / per_second` is a roundtrip in nanoseconds.
-    pub(crate) depth: u32,
-    /// Operations measured.
-    pub(crate) operations: u64,
-    /// Operations per second.
-    pub(crate) per_second: f64,
-}
-
 /// Returns 1, 2, 4 and so on, and the maximum depth.
 fn depths(deepest: u32) -> impl Iterator<Item = u32> {
     let powers = (0..u32::BITS).map(|power| 1 << power);
@@ -130,8 +116,10 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
     }
 
     /// Keeps `depth` operations in flight until the plan's time or operations are over, then waits
-    /// for the last ones; every wait ends with a completion or the engine's fault.
-    pub(crate) fn rate(&mut self, operation: Operation, depth: u32) -> Result<Rate> {
+    /// for the last ones; every wait ends with a completion or the engine's fault. Returns the
+    /// operations per second. At depth 1, the address of each operation depends on the result of the
+    /// previous one, so that `1e9 / rate` is a roundtrip in nanoseconds.
+    pub(crate) fn rate(&mut self, operation: Operation, depth: u32) -> Result<f64> {
         let deepest = self.deepest();
         if !(1..=deepest).contains(&depth) {
             return Err(Failure::new(format!(
@@ -164,18 +152,17 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
             }
         }
         let took_ns = (self.now_ns() - start_ns).max(1);
-        let per_second = per_second(done, took_ns);
-        Ok(Rate { operation, depth, operations: done, per_second })
+        Ok(done as f64 * 1e9 / took_ns as f64)
     }
 
     /// Returns the time in nanoseconds of a READ of each size of [`WORDS`] within `sizes`, one at a
     /// time.
     pub(crate) fn read_times_ns(&mut self, sizes: RangeInclusive<u32>) -> Result<Vec<(u32, u64)>> {
         let time = |words| {
-            let rate = self.rate(Operation::Read { words }, 1)?;
+            let per_second = self.rate(Operation::Read { words }, 1)?;
             // The value is positive and far below 2^64.
             #[allow(clippy::cast_possible_truncation)]
-            Ok((words, (1e9 / rate.per_second) as u64))
+            Ok((words, (1e9 / per_second) as u64))
         };
         WORDS.into_iter().filter(|words| sizes.contains(words)).map(time).collect()
     }
@@ -227,10 +214,6 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
         let landed = self.engine.landed(Local { slot: Slot(slot), start: 0, words })?;
         Ok(landed.first().copied().unwrap_or(0))
     }
-}
-
-fn per_second(operations: u64, took_ns: u64) -> f64 {
-    operations as f64 * 1e9 / took_ns as f64
 }
 
 #[cfg(test)]

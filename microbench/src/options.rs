@@ -43,7 +43,7 @@ enum Form {
 }
 
 impl Options {
-    pub(crate) fn of(definition: &Command, matches: &ArgMatches) -> Self {
+    pub(crate) fn parsed(definition: &Command, matches: &ArgMatches) -> Self {
         let option = |option: &Arg| Given::of(option, matches);
         let command = definition.get_name().to_owned();
         Self { command, all: definition.get_arguments().filter_map(option).collect() }
@@ -69,9 +69,12 @@ impl Options {
         self
     }
 
-    /// Keeps the options that the help lists under `headings`.
-    pub(crate) fn under(mut self, headings: &[&str]) -> Self {
-        self.all.retain(|option| headings.contains(&&*option.heading));
+    /// Keeps the options that the help lists under `headings`, and those with these names, which then
+    /// count as given even if their values are defaults.
+    pub(crate) fn of(mut self, names: &[&str], headings: &[&str]) -> Self {
+        let is_named = |option: &Given| names.contains(&&*option.name);
+        self.all.retain(|option| is_named(option) || headings.contains(&&*option.heading));
+        self.all.iter_mut().for_each(|option| option.by_user |= is_named(option));
         self
     }
 
@@ -238,7 +241,7 @@ pub(crate) mod tests {
         let line = [OsStr::new("probeline")].into_iter().chain(line.iter().map(AsRef::as_ref));
         let matches = definition.try_get_matches_from_mut(line).ok()?;
         let (name, matches) = matches.subcommand()?;
-        Some(Options::of(definition.find_subcommand(name)?, matches))
+        Some(Options::parsed(definition.find_subcommand(name)?, matches))
     }
 
     /// Generates a valid command line of random options, without those that would make it invalid.

@@ -5,7 +5,8 @@ use std::io;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use probeline_doctor::Finding;
-use probeline_report::results::{Note, Row, SCHEMA, printable};
+use probeline_report::distinct;
+use probeline_report::results::{Layout, Note, Row, SCHEMA, printable};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -223,9 +224,37 @@ fn short(given: &(&'static str, Value)) -> String {
     }
 }
 
-/// Formats lines with aligned columns: the first column to the left, the others to the right.
-pub(crate) fn aligned(head: &[&str], lines: Vec<Vec<String>>) -> Vec<String> {
-    table(head.iter().map(|&name| name.to_owned()).collect(), lines)
+/// Returns the answer: its title, and lines with aligned columns, the first to the left and the others
+/// to the right.
+pub(crate) fn answer(title: String, (head, lines): Layout) -> Vec<String> {
+    let lines = if lines.is_empty() { Vec::new() } else { table(head, lines) };
+    [title].into_iter().chain(lines).collect()
+}
+
+/// Lays out rows side by side: a line for each of their `names`, which stand below `head`, and a column
+/// for each `column`, in the order of the rows.
+pub(crate) fn side_by_side<'r, R: 'r, const N: usize>(
+    head: [&str; N],
+    rows: impl Iterator<Item = &'r R> + Clone,
+    names: impl Fn(&R) -> [String; N],
+    column: impl Fn(&R) -> String,
+    cell: impl Fn(&R) -> String,
+) -> Layout {
+    let columns = distinct(rows.clone().map(&column));
+    let line = |of: [String; N]| {
+        let cell = |name: &String| {
+            let row = rows.clone().find(|row| column(row) == *name && names(row) == of);
+            row.map_or_else(|| "-".to_owned(), &cell)
+        };
+        of.iter().cloned().chain(columns.iter().map(cell)).collect()
+    };
+    let lines = distinct(rows.clone().map(&names)).into_iter().map(line).collect();
+    (self::head(head).into_iter().chain(columns.iter().cloned()).collect(), lines)
+}
+
+/// Returns this head of a table.
+pub(crate) fn head<const N: usize>(names: [&str; N]) -> Vec<String> {
+    names.map(str::to_owned).to_vec()
 }
 
 /// Formats a table, whose cells become safe for a terminal before the widths are computed.

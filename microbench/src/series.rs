@@ -61,6 +61,11 @@ impl Spread {
     }
 }
 
+/// Returns the median of these values; `None` without values.
+pub(crate) fn median(values: Vec<f64>) -> Option<f64> {
+    Spread::new(values).map(|spread| spread.median)
+}
+
 /// The median run, and the median, the least and the greatest rate of all runs in operations per
 /// second.
 pub(crate) struct Series<S> {
@@ -85,7 +90,7 @@ mod tests {
 
     #[test]
     fn computes_median() {
-        let median = |values: &[f64]| Spread::new(values.to_vec()).map(|of| of.median);
+        let median = |values: &[f64]| median(values.to_vec());
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0]), Some(3.0));
         assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));

@@ -200,21 +200,13 @@ impl JobArgs {
     pub(crate) fn resolve_columns(
         &mut self,
         transports: &[&str],
-        table_size: Size,
-        chunk_buckets: &[u32],
+        chunk_buckets: u32,
     ) -> Result<()> {
-        if self.transport_asked.is_some() {
-            return Err(Failure::usage(
-                "--transport is for the other commands: say what is to stand side by side with \
-                 --columns",
-            ));
-        }
-        if self.ucx.ucx_tls.is_some() {
-            return Err(Failure::usage(
-                "--ucx-tls is for the other commands: each column of UCX has its own transports, \
-                 choose among ucx-shm, ucx-tcp and ucx-rc with --columns",
-            ));
-        }
+        let why = "is for the other commands, say what is to stand side by side with --columns";
+        self.refuse(&["transport"], why)?;
+        let why =
+            "is for the other commands, choose among ucx-shm, ucx-tcp and ucx-rc with --columns";
+        self.refuse(&["ucx-tls"], why)?;
         let columns = ["verbs", "ucx-shm, ucx-tcp or ucx-rc", "sim"];
         for (&(heading, its), columns) in heading::OF_TRANSPORTS.iter().zip(columns) {
             let chosen = transports.iter().any(|transport| its.contains(transport));
@@ -226,9 +218,9 @@ impl JobArgs {
             }
         }
         self.transport = TransportName::Shm;
-        self.table_size = self.table_size_asked.unwrap_or(table_size);
+        self.table_size = self.table_size_asked.unwrap_or_default();
         self.resolve_ranks()?;
-        self.check_table_size(None, chunk_buckets)
+        self.check_table_size(None, &[chunk_buckets])
     }
 
     /// Refuses options of another transport, which would have no effect.

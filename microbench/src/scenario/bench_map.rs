@@ -9,7 +9,6 @@ use clap::{Args, ValueEnum, value_parser};
 use probeline::map::{Config, Map, Mode, Operation, Stats};
 use probeline::transport::{Exchange, Owner, Sizes};
 use probeline_programs::Timed;
-use probeline_report::distinct;
 use probeline_report::results::Note;
 
 use self::entries::{Entry, Key, Value};
@@ -21,7 +20,7 @@ use crate::failure::Result;
 use crate::job::Scenario;
 use crate::keys::Keys;
 use crate::progress::Progress;
-use crate::run_report::{aligned, fields};
+use crate::run_report::{answer, fields, side_by_side};
 use crate::series::Run;
 use crate::size::Size;
 use crate::table::{MAX_BATCH, MAX_IN_FLIGHT};
@@ -321,22 +320,10 @@ impl MapArgs {
             _ => row.mode.clone(),
         };
         let work = |row: &MapRow| {
-            vec![row.workload.clone(), row.keys.clone(), format!("{:.2}", row.load_factor)]
+            [row.workload.clone(), row.keys.clone(), format!("{:.2}", row.load_factor)]
         };
-        let (ways, works) = (distinct(rows.iter().map(way)), distinct(rows.iter().map(work)));
-        let lines = works.into_iter().map(|of| {
-            let rate = |name: &String| {
-                let row = rows.iter().find(|row| work(row) == of && way(row) == *name);
-                row.map_or_else(String::new, |row| units::rate(row.median_ops_per_s))
-            };
-            of.iter().cloned().chain(ways.iter().map(rate)).collect()
-        });
-        let head: Vec<&str> = ["workload", "keys", "load"]
-            .into_iter()
-            .chain(ways.iter().map(String::as_str))
-            .collect();
-        let lines = aligned(&head, lines.collect());
-        [title].into_iter().chain(lines).collect()
+        let rate = |row: &MapRow| units::rate(row.median_ops_per_s);
+        answer(title, side_by_side(["workload", "keys", "load"], rows.iter(), work, way, rate))
     }
 
     fn notes(&self, rows: &[MapRow]) -> Vec<Note> {

@@ -14,7 +14,7 @@ use super::{report_job, without_cpu_time};
 use crate::cli::{JobArgs, TransportName, one_of};
 use crate::failure::{Failure, Result};
 use crate::job::Work;
-use crate::series::Spread;
+use crate::series::median;
 use crate::table::{MAX_BATCH, name_of};
 use crate::units::rate;
 
@@ -83,7 +83,7 @@ pub(crate) fn run(mut args: QueueArgs) -> Result<()> {
                 let rounds =
                     (0..args.rounds).map(|_| measure(&mut queue, exchange, values, rings, batch));
                 let (pushes, pops): (Vec<f64>, Vec<f64>) = rounds.collect::<Result<_>>()?;
-                let median = |rates| Spread::new(rates).map_or(0.0, |spread| spread.median);
+                let median = |rates| median(rates).unwrap_or(0.0);
                 rows.push(QueueRow {
                     rings: name_of(rings),
                     batch,

@@ -89,14 +89,16 @@ pub(crate) struct LatencyArgs {
 pub(crate) fn run(mut args: LatencyArgs) -> Result<()> {
     args.job.resolve(Size::mib(32), Size::mib(1), &args.chunks.chunk_buckets)?;
     args.check()?;
-    let Some((mut report, files, output)) = report_job("bench-latency", &args.job, &args)? else {
+    let Some((mut report, files, (rows, clock_ns))) =
+        report_job("bench-latency", &args.job, &args)?
+    else {
         return Ok(());
     };
     report.parameters(fields!(args; max_chunks, ops, seconds_per_measurement, rounds));
     report.parameters(args.table.parameters(&args.config(8)));
-    report.rows = output.rows;
-    report.summary = args.summary(&report.rows);
-    report.note(args.notes(output.clock_ns, &report.rows));
+    report.summary = args.summary(&rows);
+    report.note(args.notes(clock_ns, &rows));
+    report.rows = rows;
     report.publish(files)
 }
 
@@ -181,6 +183,12 @@ impl LatencyArgs {
         notes
     }
 
+    /// Returns the limit of a measurement in nanoseconds, all its rounds together.
+    #[allow(clippy::cast_possible_truncation)]
+    fn measurement_ns(&self) -> u64 {
+        (self.seconds_per_measurement * 1e9) as u64
+    }
+
     fn cut_short(&self, rows: &[LatencyRow]) -> Option<String> {
         let cut: Vec<_> = rows.iter().filter(|row| row.cut).collect();
         let fewest = cut.iter().min_by_key(|row| row.operations)?;
@@ -194,28 +202,9 @@ impl LatencyArgs {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    clock_ns: u64,
-    measurement_ns: u64,
-    round_ns: u64,
-}
-
-impl LatencyArgs {
-    #[allow(clippy::cast_possible_truncation)]
-    fn limits(&self, clock_ns: u64) -> Limits {
-        let measurement_ns = (self.seconds_per_measurement * 1e9) as u64;
-        Limits { clock_ns, measurement_ns, round_ns: measurement_ns / u64::from(self.rounds) }
-    }
-}
-
-pub(crate) struct Measured {
-    rows: Vec<LatencyRow>,
-    clock_ns: u64,
-}
-
 impl Scenario for LatencyArgs {
-    type Output = Measured;
+    /// The rows, and the cost of reading the clock in nanoseconds.
+    type Output = (Vec<LatencyRow>, u64);
 
     fn sizes(&self) -> Sizes {
         let longest = self.chunks.chunk_buckets.iter().chain(&WORDS).max();
@@ -237,12 +226,12 @@ impl Scenario for LatencyArgs {
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
         let measures = exchange.me() == Owner(0);
-        let limits = self.limits(clock_cost_ns(|| engine.now_ns()));
+        let clock_ns = clock_cost_ns(|| engine.now_ns());
         let mut rows = Vec::new();
         let steps = raw::ROWS + self.chunks.chunk_buckets.len() * self.load_factors.len();
         let mut progress = Progress::new(steps as u64, measures);
         if measures {
-            rows.extend(raw::rows(self, limits, engine, &mut progress)?);
+            rows.extend(raw::rows(self, clock_ns, engine, &mut progress)?);
         }
         exchange.barrier()?;
         for (turn, &chunk_buckets) in self.chunks.chunk_buckets.iter().enumerate() {
@@ -252,10 +241,10 @@ impl Scenario for LatencyArgs {
             let config = *table.config();
             table.into_transport();
             let done = raw::ROWS + turn * self.load_factors.len();
-            let rounds = Rounds::new(self, config, limits)?;
+            let rounds = Rounds::new(self, config, clock_ns)?;
             rows.extend(rounds.rows(engine, done as u64, &mut progress, exchange)?);
         }
-        Ok(Measured { rows, clock_ns: limits.clock_ns })
+        Ok((rows, clock_ns))
     }
 }
 

@@ -12,7 +12,7 @@ use probeline_programs::{Timed, gather_values};
 use probeline_report::results::Note;
 
 pub(crate) use self::row::operation_name;
-use self::row::{OfTransport, Round};
+use self::row::{LimitsRow, Round};
 pub(crate) use self::table_limit::TableLimit;
 use super::{broadcast, peer, report_job};
 use crate::cli::{JobArgs, TransportName, seconds, with_default};
@@ -66,7 +66,7 @@ pub(crate) fn run(mut args: LimitsArgs) -> Result<()> {
         return Ok(());
     };
     report.parameters(fields!(args; in_flight, seconds_per_measurement, rounds));
-    report.rows = row::rows(&args.job, &output);
+    report.rows = row::rows(args.job.ranks, &output);
     report.summary = row::summary(args.job.transport.name(), &report.rows);
     report.note(args.notes());
     report.publish(files)
@@ -137,12 +137,12 @@ impl Scenario for LimitsArgs {
         for round in 0..self.rounds {
             let mut announce = |doing: &str| progress.expecting(round.into(), doing, self.time());
             announce("random lines of memory");
-            let memory_per_s = self.memory(engine, exchange)?;
+            let memory = self.memory(engine, exchange)?.map(|rate| (LimitsRow::of_memory(), rate));
+            rounds.push(Round::from_iter(memory));
             if leads {
                 // Uses other words than the previous round, because those may be in a cache.
                 let seed = self.job.seed ^ u64::from(round) << 32;
-                let transport = self.round(engine, seed, announce, exchange)?;
-                rounds.push(Round { memory_per_s, transport });
+                rounds[round as usize].extend(self.round(engine, seed, announce, exchange)?);
                 broadcast(exchange, &false)?;
             } else {
                 // All ranks meet after each measurement, so that they wait for at most one at a
@@ -178,7 +178,7 @@ impl LimitsArgs {
         seed: u64,
         mut announce: impl FnMut(&str),
         exchange: &mut dyn Exchange,
-    ) -> Result<Vec<OfTransport>> {
+    ) -> Result<Round> {
         let owners = [peer(self.job.ranks)];
         let mut all = Vec::new();
         for (one_word, end) in [(false, engine.geometry().window_words), (true, 1)] {
@@ -193,8 +193,10 @@ impl LimitsArgs {
                 if one_word && matches!(operation, Operation::Read { .. }) {
                     continue;
                 }
-                announce(&format!("{}, {depth} in flight", operation_name(operation, one_word)));
-                all.push(OfTransport { rate: meter.rate(operation, depth)?, one_word });
+                let name = operation_name(operation, one_word);
+                announce(&format!("{name}, {depth} in flight"));
+                let row = LimitsRow::of_transport(name, self.job.transport.name(), depth);
+                all.push((row, meter.rate(operation, depth)?));
                 broadcast(exchange, &true)?;
             }
         }

@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::job::Scenario;
 use crate::keys::nth;
 use crate::progress::Progress;
-use crate::run_report::{aligned, some_of};
+use crate::run_report::{answer, side_by_side, some_of};
 use crate::size::Size;
 use crate::table::{CachedTable, engine_sizes, open};
 
@@ -22,8 +22,8 @@ use crate::table::{CachedTable, engine_sizes, open};
 const STEPS_PER_TABLE: u64 = 50;
 const LAST_STEP: u64 = 46;
 const MAX_QUOTED: usize = 10;
-/// Steps between two lines of the short table: a load factor of 0.1.
-const BRIEF_STEPS: usize = 5;
+/// The lines of the short table: each load factor of 0.1.
+const BRIEF_STEPS: [u64; 9] = [5, 10, 15, 20, 25, 30, 35, 40, 45];
 
 /// The default of `--table-size`.
 const DEFAULT_SIZE: &str = "32MiB, over verbs 1MiB";
@@ -55,7 +55,7 @@ row! {
         effective_roundtrips: f64 = "chunk READs that an insert waits for, mean" => ("eff", fixed::<4>, note()),
     }
 
-    fn brief(rows: &[Self]) -> Layout { by_load_factor(rows) }
+    fn brief(rows: &[Self]) -> Layout { by_load_factor(rows, &BRIEF_STEPS, 4) }
 }
 
 pub(crate) fn run(mut args: RoundtripsArgs) -> Result<()> {
@@ -78,23 +78,28 @@ pub(crate) fn run(mut args: RoundtripsArgs) -> Result<()> {
 /// States the READs that an insert waits for at load factors 0.5 and 0.9, as in Table 1 of the
 /// paper.
 fn summary(rows: &[RoundtripsRow]) -> Vec<String> {
-    let at = |c: u32, load_factor: f64| {
-        let mut of = rows.iter().filter(|row| row.chunk_buckets == c);
-        of.find(|row| (row.load_factor - load_factor).abs() < 1e-9)
-    };
-    let line = |c: u32| {
-        let half = at(c, 0.5)?.effective_roundtrips;
-        let most = at(c, 0.9)?.effective_roundtrips;
-        Some(vec![format!("C {c}"), format!("{half:.2}"), format!("{most:.2}")])
-    };
-    let lines = some_of(&chunk_buckets(rows), MAX_QUOTED).into_iter().filter_map(line);
     let title = "roundtrips: chunk READs that an insert waits for".to_owned();
-    let lines = aligned(&["", "load 0.5", "load 0.9"], lines.collect());
-    [title].into_iter().chain(lines).collect()
+    answer(title, by_load_factor(rows, &[25, 45], 2))
 }
 
-fn chunk_buckets(rows: &[RoundtripsRow]) -> Vec<u32> {
-    distinct(rows.iter().map(|row| row.chunk_buckets))
+/// Lays out the chunk READs that an insert waits for, with these digits, by load factor and C.
+fn by_load_factor(rows: &[RoundtripsRow], steps: &[u64], digits: usize) -> Layout {
+    let chunks = distinct(rows.iter().map(|row| row.chunk_buckets));
+    let chunks = some_of(&chunks, MAX_QUOTED);
+    let is_shown =
+        |row: &&RoundtripsRow| chunks.contains(&row.chunk_buckets) && steps.contains(&row.step());
+    let name = |row: &RoundtripsRow| [format!("{:.2}", row.load_factor)];
+    let cell = |row: &RoundtripsRow| format!("{:.digits$}", row.effective_roundtrips);
+    let of = |row: &RoundtripsRow| format!("C {}", row.chunk_buckets);
+    side_by_side(["load"], rows.iter().filter(is_shown), name, of, cell)
+}
+
+impl RoundtripsRow {
+    /// Returns the step that ended at this load factor.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    fn step(&self) -> u64 {
+        (self.load_factor * STEPS_PER_TABLE as f64).round() as u64
+    }
 }
 
 impl RoundtripsArgs {
@@ -177,22 +182,4 @@ impl Scenario for RoundtripsArgs {
         }
         Ok(rows)
     }
-}
-
-/// Lays out the chunk READs that an insert waits for, by load factor and C.
-fn by_load_factor(rows: &[RoundtripsRow]) -> Layout {
-    let all = chunk_buckets(rows);
-    let chunks = some_of(&all, MAX_QUOTED);
-    let of = |c: u32| rows.iter().filter(move |row| row.chunk_buckets == c);
-    let names = chunks.iter().map(|c| format!("C {c}"));
-    let head = ["load".to_owned()].into_iter().chain(names).collect();
-    let longest = chunks.first().map_or(0, |&c| of(c).count());
-    let steps = (BRIEF_STEPS - 1..longest).step_by(BRIEF_STEPS);
-    let line = |step: usize| {
-        let row = of(*chunks.first()?).nth(step)?;
-        let cells = chunks.iter().filter_map(|&c| of(c).nth(step));
-        let cells = cells.map(|row| format!("{:.4}", row.effective_roundtrips));
-        Some([format!("{:.2}", row.load_factor)].into_iter().chain(cells).collect())
-    };
-    (head, steps.filter_map(line).collect())
 }

@@ -17,7 +17,7 @@ use crate::failure::Result;
 use crate::job::Scenario;
 use crate::keys::Keys;
 use crate::progress::Progress;
-use crate::run_report::{aligned, fields};
+use crate::run_report::{answer, fields, head};
 use crate::series::{Run, Series};
 use crate::size::Size;
 use crate::table::{BatchArgs, CachedTable, PipelineArgs, engine_sizes, find_or_put_all, outcomes};
@@ -183,13 +183,9 @@ impl ThroughputArgs {
                 row.limit_share.map_or_else(String::new, share),
             ]
         };
-        let lines =
-            aligned(&["workload", "find-or-puts", "of limit"], rows.iter().map(line).collect());
-        [title]
-            .into_iter()
-            .chain(lines)
-            .chain(rows.iter().filter_map(ThroughputRow::warning))
-            .collect()
+        let head = head(["workload", "find-or-puts", "of limit"]);
+        let lines = answer(title, (head, rows.iter().map(line).collect()));
+        lines.into_iter().chain(rows.iter().filter_map(ThroughputRow::warning)).collect()
     }
 
     fn notes(&self, limit: Option<&TableLimit>) -> Vec<Note> {

@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::benchmark::Benchmark;
-use super::launch::{MPICH, Mpi, OPEN_MPI};
+use super::launch::{Benchmark, MPICH, Mpi, OPEN_MPI};
+use super::row::{CompareRow, add_figure};
 use crate::cli;
 
 /// A transport with its settings.
@@ -87,11 +87,6 @@ impl ColumnName {
         })
     }
 
-    /// Returns whether its time is real, so that its results can be compared.
-    pub(super) fn is_real(self) -> bool {
-        self != Self::Sim
-    }
-
     /// Returns lists of alternatives: the lines about the transport must contain one of each list.
     /// Otherwise the library has chosen another transport.
     fn required(self) -> &'static [&'static [&'static str]] {
@@ -116,15 +111,7 @@ impl ColumnName {
     }
 }
 
-/// The figures of one row of a column by round, until the round in which the column failed.
-#[derive(Clone, Debug)]
-pub(super) struct Figures {
-    pub(super) measured: String,
-    pub(super) unit: &'static str,
-    pub(super) rounds: Vec<f64>,
-}
-
-/// A column and what it has measured.
+/// A column and whether it measures.
 pub(super) struct Column {
     pub(super) name: ColumnName,
     /// Whether `--columns` names it; otherwise it is measured if the machine has it.
@@ -132,16 +119,22 @@ pub(super) struct Column {
     pub(super) transport: Vec<String>,
     /// The reason why it measures no more.
     pub(super) error: Option<String>,
-    pub(super) figures: Vec<Figures>,
+    /// Whether it has rows.
+    pub(super) has_measured: bool,
 }
 
 impl Column {
     pub(super) fn new(name: ColumnName, requested: bool) -> Self {
-        Self { name, requested, transport: Vec::new(), error: None, figures: Vec::new() }
+        Self { name, requested, transport: Vec::new(), error: None, has_measured: false }
     }
 
-    /// Adds the figures of a report, or returns why they are not this column's.
-    pub(super) fn take(&mut self, benchmark: &Benchmark, report: &Value) -> Result<(), String> {
+    /// Adds the figures of a report to the rows, or returns why they are not this column's.
+    pub(super) fn take(
+        &mut self,
+        benchmark: &Benchmark,
+        report: &Value,
+        rows: &mut Vec<CompareRow>,
+    ) -> Result<(), String> {
         let lines = report["transport"].as_array().into_iter().flatten();
         self.transport = lines.filter_map(|line| Some(line.as_str()?.to_owned())).collect();
         if let Some(missing) = self.name.lacks(&self.transport) {
@@ -150,27 +143,18 @@ impl Column {
                 "it ran without {missing}, which this library may not have: {lines}"
             ));
         }
-        let full = Benchmark::full(report);
+        let all = || report["rows"].as_array().into_iter().flatten();
+        let full: u64 = all().filter_map(|row| row["full"].as_u64()).sum();
         if full > 0 {
             return Err(format!(
                 "{full} find-or-puts ended Full: give a larger --table-size, or fewer --ops"
             ));
         }
-        for (measured, figure) in benchmark.figures(report) {
-            match self.figures.iter_mut().find(|of| of.measured == measured) {
-                Some(of) => of.rounds.push(figure),
-                None => self.figures.push(Figures {
-                    measured,
-                    unit: benchmark.unit,
-                    rounds: vec![figure],
-                }),
-            }
+        for (measured, figure) in all().filter_map(|row| benchmark.figure(row)) {
+            self.has_measured = true;
+            add_figure(rows, &self.name.name(), measured, benchmark.unit, figure);
         }
         Ok(())
-    }
-
-    pub(super) fn figures_of(&self, measured: &str) -> Option<&Figures> {
-        self.figures.iter().find(|of| of.measured == measured)
     }
 
     /// Returns the line of a column that was requested, or has measured something, and has failed.
@@ -187,10 +171,10 @@ impl Column {
         }
     }
 
-    fn state(&self) -> &'static str {
+    pub(super) fn state(&self) -> &'static str {
         match self.error {
             None => "measured",
-            Some(_) if self.requested || !self.figures.is_empty() => "failed",
+            Some(_) if self.requested || self.has_measured => "failed",
             Some(_) => "absent",
         }
     }

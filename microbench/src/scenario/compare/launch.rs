@@ -1,15 +1,87 @@
-//! The command that runs a benchmark over a column.
+//! The benchmarks that each column runs, and the command that runs one over a column.
 
 use core::str::FromStr;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
+
 use super::CompareArgs;
-use super::benchmark::Benchmark;
 use super::column::ColumnName;
 use crate::cli::heading;
 use crate::options::Options;
+
+/// The unit of times; the other one is of rates.
+pub(super) const NS: &str = "ns";
+/// The share of the table that holds keys when find-or-puts are timed one by one.
+const LOAD_FACTOR: &str = "0.1";
+const WORKLOADS: &str = "mixed,read-intensive,write-intensive";
+/// Options whose values, given or by default, are those of each benchmark too.
+const SHARED: [&str; 6] = ["ranks", "table-size", "chunk-buckets", "max-chunks", "ops", "seed"];
+
+/// A command of this program, and the fields of its rows that are compared.
+pub(super) struct Benchmark {
+    command: &'static str,
+    /// Distinguishes the rows of two runs of the same command.
+    how: &'static str,
+    /// The field that names a row.
+    key: &'static str,
+    /// Returns the value of a row that is compared.
+    value: fn(&Value) -> &Value,
+    pub(super) unit: &'static str,
+    /// A further option whose value is shared.
+    shared: &'static [&'static str],
+    /// Options of this run.
+    options: &'static [(&'static str, &'static str)],
+}
+
+pub(super) const BENCHMARKS: [Benchmark; 3] = [
+    Benchmark {
+        command: "bench-latency",
+        how: "",
+        key: "operation",
+        value: latency,
+        unit: NS,
+        shared: &["seconds-per-measurement"],
+        options: &[("load-factor", LOAD_FACTOR), ("rounds", "1")],
+    },
+    Benchmark {
+        how: ", one at a time",
+        options: &[("workload", WORKLOADS), ("rounds", "1"), ("batch", "1")],
+        ..BATCHES
+    },
+    BATCHES,
+];
+
+const BATCHES: Benchmark = Benchmark {
+    command: "bench-throughput",
+    how: ", in batches",
+    key: "workload",
+    value: |row| &row["median_ops_per_s"],
+    unit: "ops/s",
+    shared: &[],
+    options: &[("workload", WORKLOADS), ("rounds", "1")],
+};
+
+/// Returns the p50, or the mean of find-or-puts: part of these are on the rank's own words, and with
+/// two ranks the p50 is between both parts.
+fn latency(row: &Value) -> &Value {
+    if row["load_factor"].is_null() { &row["p50_ns"] } else { &row["mean_ns"] }
+}
+
+impl Benchmark {
+    pub(super) fn name(&self) -> String {
+        format!("{}{}", self.command, self.how)
+    }
+
+    /// Returns the name and the figure of a row of this benchmark. Floors are the same operations as
+    /// READ and CAS, and are left out.
+    pub(super) fn figure(&self, row: &Value) -> Option<(String, f64)> {
+        let name = row[self.key].as_str().filter(|name| !name.starts_with("floor"))?;
+        Some((format!("{name}{}", self.how), (self.value)(row).as_f64()?))
+    }
+}
 
 /// A build of this command for one MPI library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,13 +125,11 @@ impl FromStr for Worker {
 impl Mpi {
     fn launcher(&self) -> Result<PathBuf, String> {
         let paths = env::var_os("PATH").unwrap_or_default();
+        let find = |name: &str| {
+            env::split_paths(&paths).map(|folder| folder.join(name)).find(|path| path.is_file())
+        };
         let [first, second] = self.launchers;
-        let folders = || env::split_paths(&paths);
-        let mut files = folders().map(|folder| folder.join(first));
-        let file = files
-            .find(|path| path.is_file())
-            .or_else(|| folders().map(|folder| folder.join(second)).find(|path| path.is_file()));
-        file.ok_or_else(|| {
+        find(first).or_else(|| find(second)).ok_or_else(|| {
             format!("neither {first} nor {second} is in PATH: install the library's programs")
         })
     }
@@ -103,21 +173,22 @@ pub(super) fn command(
             command
         }
     };
-    let mut options = column_options(&args.job.options, column);
-    for (name, value) in benchmark.options(args) {
-        options.set(name, value);
+    let shared = [&SHARED, benchmark.shared].concat();
+    let mut options = column_options(&args.job.options, column, &shared);
+    for (name, value) in benchmark.options {
+        options.set(name, *value);
     }
     command.arg(benchmark.command).args(options.to_argv());
     Ok(command)
 }
 
-/// Returns the options of a column: those that the user gave for tables and for its transport, and
-/// its own ones.
-fn column_options(given: &Options, column: ColumnName) -> Options {
+/// Returns the options of a column: the shared ones, those that the user gave for tables and for its
+/// transport, and its own ones.
+fn column_options(given: &Options, column: ColumnName, shared: &[&str]) -> Options {
     let of_transports = heading::OF_TRANSPORTS.iter();
     let its = of_transports.filter(|(_, of)| of.contains(&column.transport()));
     let its: Vec<&str> = its.map(|(heading, _)| *heading).chain([heading::LATENCY]).collect();
-    let mut options = given.clone().under(&its);
+    let mut options = given.clone().of(shared, &its);
     for (name, value) in column.options() {
         options.set(name, *value);
     }
@@ -126,12 +197,14 @@ fn column_options(given: &Options, column: ColumnName) -> Options {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::options::tests::parsed;
 
     fn kept(line: &str, column: ColumnName) -> String {
         let words: Vec<&str> = ["compare"].into_iter().chain(line.split_whitespace()).collect();
-        let kept = column_options(&parsed(&words).unwrap(), column).to_argv();
+        let kept = column_options(&parsed(&words).unwrap(), column, &[]).to_argv();
         kept.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
     }
 
@@ -178,5 +251,28 @@ mod tests {
         }
         let expected = Path::new("target/mpich/release/probeline").to_owned();
         assert_eq!(beside(Path::new("target/release/probeline"), "mpich"), Some(expected));
+    }
+
+    #[test]
+    fn names_figures_by_row() {
+        let [latency, blocking, _] = &BENCHMARKS;
+        let row = |name: &str, load_factor: Option<f64>| json!({ "operation": name, "load_factor": load_factor, "p50_ns": 120, "mean_ns": 140.5 });
+        assert_eq!(latency.figure(&row("READ 8 B", None)), Some(("READ 8 B".to_owned(), 120.0)));
+        assert_eq!(latency.figure(&row("found", Some(0.1))), Some(("found".to_owned(), 140.5)));
+        assert_eq!(latency.figure(&row("floor READ 64 B", None)), None);
+        let row = json!({ "workload": "mixed", "median_ops_per_s": 5e6 });
+        assert_eq!(blocking.figure(&row), Some(("mixed, one at a time".to_owned(), 5e6)));
+    }
+
+    #[test]
+    fn shares_values_with_benchmarks() {
+        let given = parsed(&["compare", "--ops", "7", "--rounds", "3"]).unwrap();
+        let argv = column_options(&given, ColumnName::Shm, &SHARED).to_argv();
+        let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
+        let words = words.join(" ");
+        for option in ["--ops 7", "--table-size 32MiB", "--chunk-buckets 32", "--seed 1"] {
+            assert!(words.contains(option), "{words}");
+        }
+        assert!(!words.contains("--rounds"), "{words}");
     }
 }

@@ -1,7 +1,6 @@
 //! `compare`: runs `bench-latency` and `bench-throughput` over every transport of the machine, by
 //! turns over rounds, and joins their rows. A column is a transport with its settings.
 
-mod benchmark;
 mod column;
 mod launch;
 pub(super) mod row;
@@ -14,22 +13,18 @@ use clap::{Arg, Args, ValueEnum};
 use probeline::transport::Alone;
 use probeline_doctor::Finding;
 
-use self::benchmark::BENCHMARKS;
 use self::column::{Column, ColumnName};
-use self::launch::Worker;
-use crate::cli::{ChunkArgs, JobArgs, seconds, with_default};
+use self::launch::{BENCHMARKS, Worker};
+use self::row::CompareRow;
+use crate::cli::{ChunkArgs, JobArgs, seconds};
 use crate::failure::{Failure, Result};
 use crate::findings;
 use crate::interrupt::Interrupt;
 use crate::job;
 use crate::progress::Progress;
 use crate::run_report::{Files, RunReport, fields};
-use crate::size::Size;
 use crate::table::AlgorithmArgs;
 
-/// Larger than the caches of a core, and small enough that filling a tenth of it, which some turns
-/// do, takes seconds over the slowest transport.
-const TABLE_SIZE: Size = Size::mib(32);
 /// Options of jobs whose ranks others start. The command starts the ranks of all columns itself.
 const MEETING: [&str; 7] =
     ["two-nodes", "port", "exchange", "rendezvous", "rank", "secret-file", "allow-remote"];
@@ -39,7 +34,9 @@ const OF_COLUMNS: [&str; 2] = ["transport", "ucx-tls"];
 
 #[derive(Args, Clone, Debug)]
 #[command(mut_args(hide_refused))]
-#[command(mut_arg("table_size_asked", |option| with_default(option, "32MiB")))]
+// Larger than the caches of a core, and small enough that filling a tenth of it, which some turns do,
+// takes seconds over the slowest transport.
+#[command(mut_arg("table_size_asked", |option| option.default_value("32MiB")))]
 pub(crate) struct CompareArgs {
     /// Transports to compare [default: all of this machine, without sim]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME,...")]
@@ -94,11 +91,10 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<ExitCode> {
     // Created before the run, so that the reported load of the machine excludes it.
     let mut report = RunReport::new("compare");
     let mut columns = args.columns();
-    take_turns(&args, &mut columns)?;
+    report.rows = row::compared(take_turns(&args, &mut columns)?);
     report.transport = columns.iter().map(Column::line).collect();
     report.columns = columns.iter().map(Column::value).collect();
     report.doctor.extend(device_findings(&columns));
-    report.rows = row::rows(&columns);
     report.sizes(&args.job);
     report.parameters(fields!(args.chunks; chunk_buckets, max_chunks));
     report.parameters(fields!(args; rounds, ops, seconds_per_measurement));
@@ -106,8 +102,8 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<ExitCode> {
     if !report.rows.is_empty() {
         report.note(notes(&args));
     }
-    let failed: Vec<_> = columns.iter().filter(|column| column.requested).collect();
-    let failed: Vec<_> = failed.iter().filter_map(|column| column.failure()).collect();
+    let requested = columns.iter().filter(|column| column.requested);
+    let failed: Vec<_> = requested.filter_map(Column::failure).collect();
     report.publish(files)?;
     match Interrupt::received() {
         Some(signal) => Ok(signal.exit_code()),
@@ -134,28 +130,29 @@ impl CompareArgs {
         }
         let columns = self.columns();
         let transports: Vec<_> = columns.iter().map(|column| column.name.transport()).collect();
-        self.job.resolve_columns(&transports, TABLE_SIZE, &[self.chunks.chunk_buckets])?;
-        match self.job.ranks {
-            0 | 1 => Err(Failure::usage(
+        self.job.resolve_columns(&transports, self.chunks.chunk_buckets)?;
+        if self.job.ranks < 2 {
+            return Err(Failure::usage(
                 "operations on another rank's words need two ranks at least: --ranks 2",
-            )),
-            _ => Ok(()),
+            ));
         }
+        Ok(())
     }
 
     /// Returns the columns, before any measurement.
     fn columns(&self) -> Vec<Column> {
-        if !self.columns.is_empty() {
-            return self.columns.iter().map(|&name| Column::new(name, true)).collect();
-        }
-        let all = ColumnName::value_variants().iter().filter(|name| name.is_real());
-        all.map(|&name| Column::new(name, false)).collect()
+        // The simulator is the last one.
+        let [real @ .., ColumnName::Sim] = ColumnName::value_variants() else { return Vec::new() };
+        let requested = !self.columns.is_empty();
+        let names = if requested { &self.columns } else { real };
+        names.iter().map(|&name| Column::new(name, requested)).collect()
     }
 }
 
 /// Runs every benchmark over every column in each round, the columns in turn, each round with
 /// another first column. Stops at a signal.
-fn take_turns(args: &CompareArgs, columns: &mut [Column]) -> Result<()> {
+fn take_turns(args: &CompareArgs, columns: &mut [Column]) -> Result<Vec<CompareRow>> {
+    let mut rows = Vec::new();
     let folder =
         tempfile::Builder::new().prefix("probeline-compare-").tempdir().map_err(|error| {
             Failure::new(format!("no folder for temporary files: {error}: set TMPDIR"))
@@ -177,16 +174,17 @@ fn take_turns(args: &CompareArgs, columns: &mut [Column]) -> Result<()> {
                     .and_then(|command| turn::run(command, folder.path(), limit));
                 if Interrupt::received().is_some() {
                     Interrupt::has_stopped_work();
-                    return Ok(());
+                    return Ok(rows);
                 }
-                let taken = result.and_then(|report| column.take(benchmark, &report));
+                let taken = result.and_then(|report| column.take(benchmark, &report, &mut rows));
                 column.error = taken
                     .err()
                     .map(|error| format!("in round {}, {}: {error}", round + 1, benchmark.name()));
             }
         }
     }
-    Interrupt::stop_watching(&mut Alone)
+    Interrupt::stop_watching(&mut Alone)?;
+    Ok(rows)
 }
 
 /// Returns the doctor's findings on the device of the column of libibverbs.

@@ -4,10 +4,10 @@ use probeline_report::distinct;
 use probeline_report::results::format::text;
 use probeline_report::results::{Layout, one_line, row};
 
-use super::benchmark::NS;
-use super::column::{Column, Figures};
-use crate::run_report::aligned;
-use crate::series::Spread;
+use super::column::{Column, ColumnName};
+use super::launch::NS;
+use crate::run_report::{answer, side_by_side};
+use crate::series::{Spread, median};
 use crate::units::{rate, significant, time};
 
 /// Rows that the summary quotes.
@@ -21,6 +21,7 @@ const QUOTED: [&str; 6] = [
 ];
 
 row! {
+    #[derive(Default)]
     pub(crate) struct CompareRow {
         measured: String = "the operation, or the workload and how it is executed" => ("operation", text),
         column: String = "the transport",
@@ -36,128 +37,107 @@ row! {
         figures: Vec<f64> = "JSON only: the figure of each round",
     }
 
-    fn full(rows: &[Self]) -> Layout { side_by_side(rows, Self::cell) }
+    fn full(rows: &[Self]) -> Layout { lay_out(rows.iter(), Self::cell) }
 
-    fn brief(rows: &[Self]) -> Layout { side_by_side(rows, Self::brief_cell) }
+    fn brief(rows: &[Self]) -> Layout { lay_out(rows.iter(), Self::brief_cell) }
 }
 
-/// Joins the figures of the columns by their names.
-pub(super) fn rows(columns: &[Column]) -> Vec<CompareRow> {
-    let figures = columns.iter().flat_map(|column| &column.figures);
-    let names = distinct(figures.map(|of| of.measured.as_str()));
-    let mut rows = Vec::new();
-    for name in names {
-        let fastest = fastest(columns, name);
-        for column in columns {
-            let Some(figures) = column.figures_of(name) else { continue };
-            let baseline = fastest.filter(|_| column.name.is_real());
-            rows.extend(CompareRow::new(column.name.name(), figures, baseline));
-        }
+/// Adds the figure of a round to the row of this operation over this column.
+pub(super) fn add_figure(
+    rows: &mut Vec<CompareRow>,
+    column: &str,
+    measured: String,
+    unit: &str,
+    figure: f64,
+) {
+    match rows.iter_mut().find(|row| row.column == column && row.measured == measured) {
+        Some(row) => row.figures.push(figure),
+        None => rows.push(CompareRow {
+            measured,
+            column: column.to_owned(),
+            unit: unit.to_owned(),
+            figures: vec![figure],
+            ..CompareRow::default()
+        }),
+    }
+}
+
+/// Fills in the medians of the rows and their ratios to the fastest row of the same operation.
+pub(super) fn compared(mut rows: Vec<CompareRow>) -> Vec<CompareRow> {
+    let order = distinct(rows.iter().map(|row| row.measured.clone()));
+    rows.sort_by_key(|row| order.iter().position(|name| *name == row.measured));
+    for line in rows.chunk_by_mut(|one, other| one.measured == other.measured) {
+        let fastest = fastest(line);
+        line.iter_mut().for_each(|row| row.compare(&fastest));
     }
     rows
 }
 
-/// Returns the figures of the column with the shortest median time, of those that measured the most
-/// rounds. The simulator's time is virtual.
-fn fastest<'c>(columns: &'c [Column], name: &str) -> Option<&'c Figures> {
-    let real = || columns.iter().filter(|column| column.name.is_real());
-    let all = || real().filter_map(|column| column.figures_of(name));
-    let rounds = all().map(|figures| figures.rounds.len()).max()?;
-    let whole = all().filter(|figures| figures.rounds.len() == rounds);
-    let timed =
-        whole.filter_map(|figures| Some((Spread::new(figures.times().collect())?.median, figures)));
-    timed.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, figures)| figures)
-}
-
-impl Figures {
-    /// Returns the times of an operation, up to a factor.
-    fn times(&self) -> impl Iterator<Item = f64> {
-        let rounds = self.rounds.iter().map(|value| value.max(f64::MIN_POSITIVE));
-        rounds.map(|value| if self.unit == NS { value } else { value.recip() })
-    }
+/// Returns the times of the row with the shortest median time, of those that measured the most rounds.
+/// The simulator's time is virtual.
+fn fastest(rows: &[CompareRow]) -> Vec<f64> {
+    let real = || rows.iter().filter(|row| row.is_real());
+    let rounds = real().map(|row| row.figures.len()).max();
+    let whole = real().filter(|row| Some(row.figures.len()) == rounds).map(CompareRow::times);
+    let median = |times: &Vec<f64>| median(times.clone()).unwrap_or(f64::INFINITY);
+    whole.min_by(|one, other| median(one).total_cmp(&median(other))).unwrap_or_default()
 }
 
 impl CompareRow {
-    fn new(column: String, figures: &Figures, fastest: Option<&Figures>) -> Option<Self> {
-        let pairs = |fastest: &Figures| -> Vec<f64> {
-            figures.times().zip(fastest.times()).map(|(one, other)| one / other).collect()
-        };
-        let ratios = fastest.map(pairs).and_then(Spread::new);
-        let Spread { median, min, max } = Spread::new(figures.rounds.clone())?;
-        Some(Self {
-            measured: figures.measured.clone(),
-            column,
-            unit: figures.unit.to_owned(),
-            median,
-            min,
-            max,
-            times_fastest: ratios.map(|of| of.median),
-            min_times_fastest: ratios.map(|of| of.min),
-            max_times_fastest: ratios.map(|of| of.max),
-            rounds: figures.rounds.len(),
-            figures: figures.rounds.clone(),
-        })
+    /// Returns the times of an operation, up to a factor.
+    fn times(&self) -> Vec<f64> {
+        let rounds = self.figures.iter().map(|value| value.max(f64::MIN_POSITIVE));
+        rounds.map(|value| if self.unit == NS { value } else { value.recip() }).collect()
     }
 
-    fn value(&self) -> String {
-        match self.unit == NS {
-            true => time(self.median),
-            false => rate(self.median),
+    fn is_real(&self) -> bool {
+        self.column != ColumnName::Sim.name()
+    }
+
+    fn compare(&mut self, fastest: &[f64]) {
+        let pairs = self.times().into_iter().zip(fastest).map(|(one, other)| one / other);
+        let ratios = Spread::new(pairs.collect()).filter(|_| self.is_real());
+        self.times_fastest = ratios.map(|of| of.median);
+        self.min_times_fastest = ratios.map(|of| of.min);
+        self.max_times_fastest = ratios.map(|of| of.max);
+        if let Some(spread) = Spread::new(self.figures.clone()) {
+            (self.median, self.min, self.max) = (spread.median, spread.min, spread.max);
         }
+        self.rounds = self.figures.len();
     }
 
     fn brief_cell(&self) -> String {
-        let times = self.times_fastest.map(|times| format!(" x{}", significant(times)));
-        format!("{}{}", self.value(), times.unwrap_or_default())
+        let value = if self.unit == NS { time(self.median) } else { rate(self.median) };
+        self.times_fastest.map_or(value.clone(), |times| format!("{value} x{}", significant(times)))
     }
 
     /// Adds the spread of the ratio.
     fn cell(&self) -> String {
-        let spread = self.min_times_fastest.zip(self.max_times_fastest);
-        let spread = spread
-            .map(|(min, max)| format!(" ({} to {})", significant(min), significant(max)))
-            .unwrap_or_default();
-        format!("{}{spread}", self.brief_cell())
+        let cell = self.brief_cell();
+        match self.min_times_fastest.zip(self.max_times_fastest) {
+            Some((min, max)) => format!("{cell} ({} to {})", significant(min), significant(max)),
+            None => cell,
+        }
     }
 }
 
-/// Lays out the columns side by side, with a line for each operation.
-fn side_by_side(rows: &[CompareRow], cell: impl Fn(&CompareRow) -> String) -> Layout {
-    let columns = distinct(rows.iter().map(|row| row.column.as_str()));
-    let line = |of_line: &[CompareRow]| {
-        let cell = |column: &&str| {
-            let row = of_line.iter().find(|row| row.column == *column);
-            row.map_or_else(|| "-".to_owned(), &cell)
-        };
-        [of_line[0].measured.clone()].into_iter().chain(columns.iter().map(cell)).collect()
-    };
-    let lines = rows.chunk_by(|one, other| one.measured == other.measured).map(line).collect();
-    (["operation"].iter().chain(&columns).map(|&name| name.to_owned()).collect(), lines)
+fn lay_out<'r>(
+    rows: impl Iterator<Item = &'r CompareRow> + Clone,
+    cell: impl Fn(&CompareRow) -> String,
+) -> Layout {
+    side_by_side(["operation"], rows, |row| [row.measured.clone()], |row| row.column.clone(), cell)
 }
 
-/// Returns the answer: a line for each measured column, and the columns that were not measured.
+/// Returns the answer: some operations over the measured columns, and the columns that were not measured.
 pub(super) fn summary(columns: &[Column], rows: &[CompareRow], ranks: u32) -> Vec<String> {
-    let mut lines = vec![format!("compare: {ranks} ranks, medians of rounds")];
-    let cells = |column: &Column| {
-        let name = column.name.name();
-        let cell = |measured: &&str| {
-            let mut of_column = rows.iter().filter(|row| row.column == name);
-            let row = of_column.find(|row| row.measured == *measured);
-            row.map_or_else(|| "-".to_owned(), CompareRow::value)
-        };
-        [name.clone()].into_iter().chain(QUOTED.iter().map(cell)).collect::<Vec<_>>()
-    };
-    let measured = columns.iter().filter(|column| !column.figures.is_empty());
-    let cells: Vec<_> = measured.map(cells).collect();
-    if !cells.is_empty() {
-        lines.extend(aligned(&[&["column"], &QUOTED[..]].concat(), cells));
-    }
+    let title = format!("compare: {ranks} ranks, medians of rounds");
+    let quoted = rows.iter().filter(|row| QUOTED.contains(&&*row.measured));
+    let mut lines = answer(title, lay_out(quoted, CompareRow::brief_cell));
     lines.extend(columns.iter().filter_map(Column::failure));
-    let absent = columns.iter().filter(|column| column.error.is_some());
-    let absent: Vec<_> = absent.filter(|column| column.failure().is_none()).collect();
+    let absent = columns.iter().filter(|column| column.state() == "absent");
+    let absent: Vec<_> = absent.map(|column| column.name.name()).collect();
     if !absent.is_empty() {
-        let names: Vec<_> = absent.iter().map(|column| column.name.name()).collect();
-        lines.push(format!("not measured: {} (reasons: --full)", names.join(", ")));
+        lines.push(format!("not measured: {} (reasons: --full)", absent.join(", ")));
     }
     lines
 }
@@ -166,27 +146,27 @@ pub(super) fn summary(columns: &[Column], rows: &[CompareRow], ranks: u32) -> Ve
 mod tests {
     use probeline_report::results::Row;
 
-    use super::super::column::ColumnName;
     use super::*;
 
-    fn column(name: ColumnName, rounds: &[f64]) -> Column {
-        let mut column = Column::new(name, true);
-        let (measured, rounds) = ("READ 64 B".to_owned(), rounds.to_vec());
-        column.figures.push(Figures { measured, unit: NS, rounds });
-        column
+    fn row(name: ColumnName, unit: &str, figures: &[f64]) -> CompareRow {
+        let (measured, column) = ("READ 64 B".to_owned(), name.name());
+        let (unit, figures) = (unit.to_owned(), figures.to_vec());
+        CompareRow { measured, column, unit, figures, ..CompareRow::default() }
+    }
+
+    fn ratios(rows: &[CompareRow]) -> Vec<Option<f64>> {
+        rows.iter().map(|row| row.times_fastest).collect()
     }
 
     #[test]
     fn compares_within_round() {
         // In the last round the machine is ten times slower for both.
-        let columns = [
-            column(ColumnName::OscSm, &[200.0, 210.0, 2_000.0]),
-            column(ColumnName::Shm, &[100.0, 100.0, 1_000.0]),
-            column(ColumnName::Sim, &[10.0, 10.0, 10.0]),
-        ];
-        let rows = rows(&columns);
-        let ratios: Vec<_> = rows.iter().map(|row| row.times_fastest).collect();
-        assert_eq!(ratios, [Some(2.0), Some(1.0), None]);
+        let rows = compared(vec![
+            row(ColumnName::OscSm, NS, &[200.0, 210.0, 2_000.0]),
+            row(ColumnName::Shm, NS, &[100.0, 100.0, 1_000.0]),
+            row(ColumnName::Sim, NS, &[10.0, 10.0, 10.0]),
+        ]);
+        assert_eq!(ratios(&rows), [Some(2.0), Some(1.0), None]);
         assert_eq!((rows[0].median, rows[0].min, rows[0].max), (210.0, 200.0, 2_000.0));
         let (head, lines) = CompareRow::full(&rows);
         assert_eq!(head, ["operation", "osc-sm", "shm", "sim"]);
@@ -196,19 +176,16 @@ mod tests {
 
     #[test]
     fn early_failure_is_never_fastest() {
-        let columns = [column(ColumnName::OscUcx, &[50.0]), column(ColumnName::Shm, &[100.0; 3])];
-        let ratios: Vec<_> = rows(&columns).iter().map(|row| row.times_fastest).collect();
-        assert_eq!(ratios, [Some(0.5), Some(1.0)]);
+        let rows =
+            vec![row(ColumnName::OscUcx, NS, &[50.0]), row(ColumnName::Shm, NS, &[100.0; 3])];
+        assert_eq!(ratios(&compared(rows)), [Some(0.5), Some(1.0)]);
     }
 
     #[test]
     fn higher_rates_are_faster() {
-        let mut columns = [column(ColumnName::Shm, &[4e6]), column(ColumnName::UcxTcp, &[1e6])];
-        for figures in columns.iter_mut().flat_map(|column| &mut column.figures) {
-            figures.unit = "ops/s";
-        }
-        let ratios: Vec<_> = rows(&columns).iter().map(|row| row.times_fastest).collect();
-        assert_eq!(ratios, [Some(1.0), Some(4.0)]);
+        let rows =
+            vec![row(ColumnName::Shm, "ops/s", &[4e6]), row(ColumnName::UcxTcp, "ops/s", &[1e6])];
+        assert_eq!(ratios(&compared(rows)), [Some(1.0), Some(4.0)]);
     }
 
     #[test]
@@ -218,14 +195,15 @@ mod tests {
             Column { error, ..Column::new(name, requested) }
         };
         let columns = [
-            column(ColumnName::Shm, &[120.0]),
+            Column::new(ColumnName::Shm, true),
             failed(ColumnName::OscSm, false),
             failed(ColumnName::Mpich, true),
         ];
-        let lines = summary(&columns, &rows(&columns), 2);
+        let rows = compared(vec![row(ColumnName::Shm, NS, &[120.0])]);
+        let lines = summary(&columns, &rows, 2);
         assert_eq!(lines.len(), 5, "{lines:#?}");
         let words: Vec<&str> = lines[2].split_whitespace().collect();
-        assert_eq!(words, ["shm", "120", "ns", "-", "-", "-", "-", "-"]);
+        assert_eq!(words, ["READ", "64", "B", "120", "ns", "x1.00"]);
         assert_eq!(lines[3], "mpich: failed: there is no mpirun");
         assert_eq!(lines[4], "not measured: osc-sm (reasons: --full)");
     }

@@ -7,7 +7,7 @@ use probeline_programs::Timed;
 
 use super::recorder::{Recorder, WARM_UP_SHARE};
 use super::row::LatencyRow;
-use super::{LatencyArgs, Limits, free_slot};
+use super::{LatencyArgs, free_slot};
 use crate::failure::Result;
 use crate::meter::{Meter, Operation, Plan, WORDS};
 use crate::one_sided::read;
@@ -20,7 +20,7 @@ pub(super) const ROWS: usize = 2 * WORDS.len() + 3;
 
 pub(super) fn rows<T: Timed>(
     args: &LatencyArgs,
-    limits: Limits,
+    clock_ns: u64,
     engine: &mut T,
     progress: &mut Progress,
 ) -> Result<Vec<LatencyRow>> {
@@ -37,7 +37,7 @@ pub(super) fn rows<T: Timed>(
     let all = random.map(|operation| (operation, false)).chain([(Operation::Add, true)]);
 
     let (operations, owners) = (args.ops as usize, [peer(geometry.owners)]);
-    let longest = Duration::from_nanos(limits.measurement_ns);
+    let longest = Duration::from_nanos(args.measurement_ns());
     let mut rows = Vec::new();
     for (operation, one_word) in all {
         let name = operation_name(operation, one_word);
@@ -50,10 +50,10 @@ pub(super) fn rows<T: Timed>(
         let words = 0..if one_word { 1 } else { geometry.window_words };
         let plan = Plan { owners: &owners, words, time: Duration::ZERO, operations: 0 };
         let mut meter = Meter::new(&mut *engine, T::now_ns, plan, seed)?;
-        let mut recorder = Recorder::new(limits.clock_ns)?;
         let items = 0..operations + operations / WARM_UP_SHARE;
         let once = |meter: &mut Meter<'_, T, _>, _| meter.once(operation);
-        recorder.run_warm(items, limits.measurement_ns, &mut meter, once, Meter::now_ns)?;
+        let (limit_ns, now) = (args.measurement_ns(), Meter::now_ns);
+        let recorder = Recorder::run_warm(clock_ns, items, limit_ns, &mut meter, once, now)?;
         rows.push(recorder.row(&name));
     }
     Ok(rows)

@@ -41,24 +41,6 @@ pub(super) fn clock_cost_ns(now: impl Fn() -> u64) -> u64 {
     costs[costs.len() / 2]
 }
 
-/// Runs one operation for each of `items`, for at most a tenth of `limit_ns`, without recording it.
-pub(super) fn warm_up<I, X>(
-    items: impl Iterator<Item = I>,
-    limit_ns: u64,
-    context: &mut X,
-    mut operation: impl FnMut(&mut X, I) -> Result<()>,
-    now: impl Fn(&X) -> u64,
-) -> Result<()> {
-    let start = now(context);
-    for item in items {
-        operation(context, item)?;
-        if now(context) - start >= limit_ns / WARM_UP_SHARE as u64 {
-            break;
-        }
-    }
-    Ok(())
-}
-
 impl Recorder {
     /// Creates a recorder. It subtracts `clock_ns` from each individually timed operation and from
     /// each batch.
@@ -68,12 +50,6 @@ impl Recorder {
         histogram.auto(false);
         let (batch_ns, batch_operations, longest_ns) = (0, 0, 0);
         Ok(Self { histogram, batch_ns, batch_operations, longest_ns, clock_ns, cut: false })
-    }
-
-    fn reset(&mut self) {
-        self.histogram.reset();
-        (self.batch_ns, self.batch_operations, self.longest_ns) = (0, 0, 0);
-        self.cut = false;
     }
 
     pub(super) fn add(&mut self, other: &Self) -> Result<()> {
@@ -125,22 +101,29 @@ impl Recorder {
         Ok(())
     }
 
-    /// Records anew one operation for each of `items`, as [`run`](Self::run) does, after a warm-up
-    /// with the first of them.
+    /// Records one operation for each of `items`, as [`run`](Self::run) does, after a warm-up with the
+    /// first of them for at most a tenth of `limit_ns`. Subtracts `clock_ns` as [`new`](Self::new) says.
     pub(super) fn run_warm<I, X>(
-        &mut self,
+        clock_ns: u64,
         mut items: impl ExactSizeIterator<Item = I>,
         limit_ns: u64,
         context: &mut X,
         mut operation: impl FnMut(&mut X, I) -> Result<()>,
         now: impl Fn(&X) -> u64,
-    ) -> Result<()> {
+    ) -> Result<Self> {
+        let mut recorder = Self::new(clock_ns)?;
         // Items that a shortened warm-up leaves over are not measured either.
         let first = items.len() / (WARM_UP_SHARE + 1);
         let measured = items.len() - first;
-        warm_up(items.by_ref().take(first), limit_ns, context, &mut operation, &now)?;
-        self.reset();
-        self.run(items.take(measured), limit_ns, context, operation, now)
+        let start = now(context);
+        for item in items.by_ref().take(first) {
+            operation(context, item)?;
+            if now(context) - start >= limit_ns / WARM_UP_SHARE as u64 {
+                break;
+            }
+        }
+        recorder.run(items.take(measured), limit_ns, context, operation, now)?;
+        Ok(recorder)
     }
 
     /// Returns the mean of individually timed operations without the fastest and the slowest tenth,
@@ -255,9 +238,8 @@ mod tests {
     #[test]
     fn rounds_add_up() {
         let (mut clock, mut all) = (0, Recorder::new(0).unwrap());
-        let mut round = Recorder::new(0).unwrap();
         for each_ns in [100, 200, 700] {
-            round.reset();
+            let mut round = Recorder::new(0).unwrap();
             let tick = |clock: &mut u64, _| {
                 *clock += each_ns;
                 Ok(())

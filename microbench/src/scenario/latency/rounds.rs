@@ -11,13 +11,13 @@ use rand::{Rng, SeedableRng};
 use super::filling::fill;
 use super::recorder::Recorder;
 use super::row::LatencyRow;
-use super::{BATCH, FILLING, LatencyArgs, Limits, free_slot};
+use super::{BATCH, FILLING, LatencyArgs, free_slot};
 use crate::failure::{Failure, Result};
 use crate::keys::nth;
 use crate::one_sided::{after, read, wait};
 use crate::progress::Progress;
 use crate::scenario::{OPERATIONS, too_few_chunks};
-use crate::series::Spread;
+use crate::series::median;
 use crate::table::{CachedTable, attach, find_or_put_all, outcomes};
 
 const MIN_CHUNK: u32 = 8;
@@ -30,11 +30,10 @@ const SERIES: u32 = 4;
 pub(super) struct Rounds<'a> {
     args: &'a LatencyArgs,
     config: Config,
-    limits: Limits,
+    clock_ns: u64,
     held: u64,
     rng: SmallRng,
     floors: [Recorder; 2],
-    round: Recorder,
 }
 
 struct Series {
@@ -45,8 +44,8 @@ struct Series {
 }
 
 impl Series {
-    fn new(limits: &Limits) -> Result<Self> {
-        let recorder = Recorder::new(limits.clock_ns)?;
+    fn new() -> Result<Self> {
+        let recorder = Recorder::new(0)?;
         Ok(Self { recorder, floors_ns: Vec::new(), multiples: Vec::new(), stats: Stats::default() })
     }
 
@@ -65,7 +64,6 @@ impl Series {
 
     fn row(self, operation: &str, chunk_buckets: u32, load_factor: f64) -> LatencyRow {
         let total = self.stats.total();
-        let median = |values| Spread::new(values).map(|spread| spread.median);
         let mean = |sum: u64| Some(sum as f64 / total.operations.max(1) as f64);
         LatencyRow {
             chunk_buckets: Some(chunk_buckets),
@@ -81,11 +79,10 @@ impl Series {
 }
 
 impl<'a> Rounds<'a> {
-    pub(super) fn new(args: &'a LatencyArgs, config: Config, limits: Limits) -> Result<Self> {
-        let recorder = || Recorder::new(limits.clock_ns);
-        let (floors, round) = ([recorder()?, recorder()?], recorder()?);
+    pub(super) fn new(args: &'a LatencyArgs, config: Config, clock_ns: u64) -> Result<Self> {
+        let floors = [Recorder::new(0)?, Recorder::new(0)?];
         let rng = SmallRng::seed_from_u64(args.job.seed);
-        Ok(Self { args, config, limits, held: 0, rng, floors, round })
+        Ok(Self { args, config, clock_ns, held: 0, rng, floors })
     }
 
     /// Fills the table from one load factor to the next. Rank 0 measures at each, and the progress
@@ -108,7 +105,7 @@ impl<'a> Rounds<'a> {
                 fill(engine, config, seed, numbers, exchange)
             })?;
             if exchange.me() == Owner(0) {
-                let longest = SERIES * Duration::from_nanos(self.limits.measurement_ns);
+                let longest = SERIES * Duration::from_nanos(self.args.measurement_ns());
                 progress.expecting(done, &doing, longest);
                 rows.extend(self.at(engine, alpha, target, measured)?);
             }
@@ -131,20 +128,15 @@ impl<'a> Rounds<'a> {
         // A new table for each load factor, so that its adaptive estimates start there.
         let mut table = attach(engine, self.config, OPERATIONS, self.args.table.cache)?;
         self.fill_cache(&mut table)?;
-        let (mut inserted, mut found) = (Series::new(&self.limits)?, Series::new(&self.limits)?);
+        let (mut inserted, mut found) = (Series::new()?, Series::new()?);
         let rounds = u64::from(self.args.rounds);
         for round in 0..rounds {
             let end = target - measured + measured * (round + 1) / rounds;
             let new: Vec<u64> = (self.held..end).map(|n| nth(self.args.job.seed, n)).collect();
-            let floor = self.floor(&mut table, &new, true)?;
-            let stats = self.insert(&mut table, &new)?;
-            inserted.add(&self.round, floor, &stats)?;
+            self.round(&mut table, &new, Outcome::Inserted, &mut inserted)?;
             self.insert_rest(&mut table, end)?;
-
             let old: Vec<u64> = new.iter().map(|_| self.any_held()).collect();
-            let floor = self.floor(&mut table, &old, false)?;
-            let stats = self.find(&mut table, &old)?;
-            found.add(&self.round, floor, &stats)?;
+            self.round(&mut table, &old, Outcome::Found, &mut found)?;
         }
         table.into_transport();
         let c = self.config.chunk_buckets;
@@ -162,7 +154,7 @@ impl<'a> Rounds<'a> {
         let start_ns = table.transport().now_ns();
         for _ in 0..finds {
             table.find(self.any_held())?;
-            if table.transport().now_ns() - start_ns >= self.limits.measurement_ns {
+            if table.transport().now_ns() - start_ns >= self.args.measurement_ns() {
                 break;
             }
         }
@@ -206,42 +198,41 @@ impl<'a> Rounds<'a> {
             }
             Ok(())
         };
-        let limit_ns = self.limits.round_ns;
         let now = |engine: &&mut T| engine.now_ns();
-        let engine = table.transport_mut()?;
-        self.round.run_warm(chunks.iter(), limit_ns, engine, operation, now)?;
-        self.floors[usize::from(claims)].add(&self.round)?;
-        Ok(self.round.trimmed_mean_ns())
+        let (limit_ns, engine) = (self.round_ns(), table.transport_mut()?);
+        let round =
+            Recorder::run_warm(self.clock_ns, chunks.iter(), limit_ns, engine, operation, now)?;
+        self.floors[usize::from(claims)].add(&round)?;
+        Ok(round.trimmed_mean_ns())
     }
 
-    fn insert<T: Timed>(&mut self, table: &mut CachedTable<&mut T>, keys: &[u64]) -> Result<Stats> {
-        let (config, mut held) = (self.config, self.held);
-        let stats = self.operate(table, keys, |table, key| {
-            inserted(&config, table.layout().owners(), table.find_or_put(key)?, &mut held)
-        })?;
-        self.held = held;
-        Ok(stats)
-    }
-
-    fn find<T: Timed>(&mut self, table: &mut CachedTable<&mut T>, keys: &[u64]) -> Result<Stats> {
-        self.operate(table, keys, |table, key| match table.find_or_put(key)? {
-            Outcome::Found => Ok(()),
-            other => Err(Failure::new(format!("key {key} was lost: {other:?}"))),
-        })
-    }
-
-    fn operate<T: Timed>(
+    /// Measures the floor and then find-or-puts of `keys`, which all end as `expected`.
+    fn round<T: Timed>(
         &mut self,
         table: &mut CachedTable<&mut T>,
         keys: &[u64],
-        mut operation: impl FnMut(&mut CachedTable<&mut T>, u64) -> Result<()>,
-    ) -> Result<Stats> {
+        expected: Outcome,
+        series: &mut Series,
+    ) -> Result<()> {
+        let floor_ns = self.floor(table, keys, expected == Outcome::Inserted)?;
         table.reset_stats();
-        let limit_ns = self.limits.round_ns;
-        let operation = |table: &mut CachedTable<_>, &key: &u64| operation(table, key);
+        let (config, owners, held) = (self.config, table.layout().owners(), self.held);
+        let operation =
+            |table: &mut CachedTable<&mut T>, &key: &u64| match table.find_or_put(key)? {
+                outcome if outcome == expected => Ok(()),
+                Outcome::Full => Err(too_few_chunks(&config, owners, held)),
+                other => Err(Failure::new(format!("key {key} was {other:?}, not {expected:?}"))),
+            };
         let now = |table: &CachedTable<&mut T>| table.transport().now_ns();
-        self.round.run_warm(keys.iter(), limit_ns, table, operation, now)?;
-        Ok(*table.stats())
+        let limit_ns = self.round_ns();
+        let round =
+            Recorder::run_warm(self.clock_ns, keys.iter(), limit_ns, table, operation, now)?;
+        self.held += table.stats().inserted.operations;
+        series.add(&round, floor_ns, table.stats())
+    }
+
+    fn round_ns(&self) -> u64 {
+        self.args.measurement_ns() / u64::from(self.args.rounds)
     }
 
     /// Inserts keys in batches until the table has `target`, without measuring: those for which the
@@ -276,15 +267,4 @@ fn chunks(layout: &Layout, words: u32, keys: &[u64]) -> Result<Vec<Segment>> {
         Ok(Segment { start, words })
     };
     keys.iter().map(chunk).collect()
-}
-
-fn inserted(config: &Config, owners: u32, outcome: Outcome, held: &mut u64) -> Result<()> {
-    match outcome {
-        Outcome::Inserted => {
-            *held += 1;
-            Ok(())
-        }
-        Outcome::Full => Err(too_few_chunks(config, owners, *held)),
-        other => Err(Failure::new(format!("new key {held} was {other:?}"))),
-    }
 }

@@ -6,7 +6,7 @@ use probeline_report::results::{Layout, one_line, row};
 
 use super::LatencyArgs;
 
-use crate::run_report::{aligned, some_of};
+use crate::run_report::{answer, head, some_of};
 use crate::units::time;
 
 row! {
@@ -56,9 +56,8 @@ impl LatencyArgs {
             self.job.ranks,
             if self.config(8).direct { "; find-or-put by the CPU's own loads" } else { "" }
         );
-        let head = ["operation", "p50", "p99", "mean", "floor", "x floor"];
-        let lines = aligned(&head, quoted(rows).into_iter().map(line).collect());
-        [title].into_iter().chain(lines).collect()
+        let head = head(["operation", "p50", "p99", "mean", "floor", "x floor"]);
+        answer(title, (head, quoted(rows).map(line).collect()))
     }
 }
 
@@ -80,38 +79,22 @@ fn line(row: &LatencyRow) -> Vec<String> {
     ]
 }
 
-fn quoted(rows: &[LatencyRow]) -> Vec<&LatencyRow> {
-    let of = |name: &&str| rows.iter().find(|row| row.operation == *name);
-    let mut all: Vec<&LatencyRow> = OPERATIONS.iter().filter_map(of).collect();
-    let chunks = wanted(&chunk_buckets(rows), &CHUNK_BUCKETS);
-    for c in chunks {
-        for load_factor in wanted(&load_factors(rows), &LOAD_FACTORS) {
-            all.extend(["found", "inserted"].iter().filter_map(|name| {
-                rows.iter().find(|row| is_of(row, name, c) && row.load_factor == Some(load_factor))
-            }));
-        }
-    }
-    all
-}
-
-fn is_of(row: &LatencyRow, operation: &str, chunk_buckets: u32) -> bool {
-    row.operation == operation && row.chunk_buckets == Some(chunk_buckets)
+fn quoted(rows: &[LatencyRow]) -> impl Iterator<Item = &LatencyRow> {
+    let chunks = wanted(rows.iter().filter_map(|row| row.chunk_buckets), &CHUNK_BUCKETS);
+    let load_factors = wanted(rows.iter().filter_map(|row| row.load_factor), &LOAD_FACTORS);
+    rows.iter().filter(move |row| match (row.chunk_buckets, row.load_factor) {
+        (Some(c), Some(load_factor)) => chunks.contains(&c) && load_factors.contains(&load_factor),
+        _ => OPERATIONS.contains(&&*row.operation),
+    })
 }
 
 /// Returns `wanted` if `all` contains it, otherwise as many elements that are spread over `all`.
-fn wanted<T: Copy + PartialEq>(all: &[T], wanted: &[T]) -> Vec<T> {
+fn wanted<T: Copy + PartialEq>(all: impl Iterator<Item = T>, wanted: &[T]) -> Vec<T> {
+    let all = distinct(all);
     match wanted.iter().all(|value| all.contains(value)) {
         true => wanted.to_vec(),
-        false => some_of(all, wanted.len()),
+        false => some_of(&all, wanted.len()),
     }
-}
-
-fn chunk_buckets(rows: &[LatencyRow]) -> Vec<u32> {
-    distinct(rows.iter().filter_map(|row| row.chunk_buckets))
-}
-
-fn load_factors(rows: &[LatencyRow]) -> Vec<f64> {
-    distinct(rows.iter().filter_map(|row| row.load_factor))
 }
 
 #[cfg(test)]

@@ -3,9 +3,8 @@
 use probeline_report::results::format::{fixed, millions, text};
 use probeline_report::results::{Layout, Row, row};
 
-use crate::cli::JobArgs;
-use crate::meter::{Operation, Rate};
-use crate::run_report::aligned;
+use crate::meter::Operation;
+use crate::run_report::{answer, head};
 use crate::series::Spread;
 use crate::units::{rate, time};
 
@@ -22,21 +21,7 @@ row! {
         mean_ns: f64 = "the time of one rank, or of the transport, for one operation" => ("ns", fixed::<1>, note()),
     }
 
-    fn brief(rows: &[Self]) -> Layout { with_one_and_best(rows) }
-}
-
-/// Measurements of one round.
-#[derive(Clone, Debug)]
-pub(crate) struct Round {
-    /// Random reads of all ranks.
-    pub(super) memory_per_s: Option<f64>,
-    pub(super) transport: Vec<OfTransport>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OfTransport {
-    pub(super) rate: Rate,
-    pub(super) one_word: bool,
+    fn brief(rows: &[Self]) -> Layout { short(rows) }
 }
 
 /// Returns the name of an operation, as in `bench-latency`.
@@ -50,38 +35,46 @@ pub(crate) fn operation_name(operation: Operation, one_word: bool) -> String {
     }
 }
 
-pub(super) fn rows(job: &JobArgs, rounds: &[Round]) -> Vec<LimitsRow> {
-    let memory = rounds.iter().filter_map(|round| round.memory_per_s).collect();
-    let memory = LimitsRow::new(memory, f64::from(job.ranks)).map(|row| LimitsRow {
-        limit: "random reads".to_owned(),
-        of: "memory".to_owned(),
-        ..row
-    });
-    let kinds = rounds.first().map_or(&[][..], |round| &round.transport);
-    let of_transport = kinds.iter().enumerate().filter_map(|(at, first)| {
-        let rates = rounds.iter().filter_map(|round| round.transport.get(at));
-        Some(LimitsRow {
-            limit: operation_name(first.rate.operation, first.one_word),
-            of: job.transport.name().to_owned(),
-            in_flight: Some(first.rate.depth),
-            ..LimitsRow::new(rates.map(|one| one.rate.per_second).collect(), 1.0)?
-        })
-    });
-    memory.into_iter().chain(of_transport).collect()
-}
+/// What a round measures: rows without rates, and the rate of each.
+pub(crate) type Round = Vec<(LimitsRow, f64)>;
 
 impl LimitsRow {
-    /// Summarizes the rates of all rounds, which `ranks` achieve together.
-    fn new(rates: Vec<f64>, ranks: f64) -> Option<Self> {
+    /// Creates the row of what all ranks together read at random.
+    pub(super) fn of_memory() -> Self {
+        Self { limit: "random reads".to_owned(), of: "memory".to_owned(), ..Self::default() }
+    }
+
+    /// Creates the row of an operation of the transport.
+    pub(super) fn of_transport(limit: String, of: &str, in_flight: u32) -> Self {
+        Self { limit, of: of.to_owned(), in_flight: Some(in_flight), ..Self::default() }
+    }
+
+    /// Adds the rates of all rounds, which `ranks` achieve together.
+    fn with_rates(&self, rates: Vec<f64>, ranks: u32) -> Option<Self> {
         let Spread { median, min, max } = Spread::new(rates)?;
         Some(Self {
             median_ops_per_s: median,
             min_ops_per_s: min,
             max_ops_per_s: max,
-            mean_ns: ranks * 1e9 / median,
-            ..Self::default()
+            mean_ns: self.in_flight.map_or(f64::from(ranks), |_| 1.0) * 1e9 / median,
+            ..self.clone()
         })
     }
+
+    /// Returns whether the short table has this row: the limit of memory, and some operations of the
+    /// transport with one in flight and at the highest rate.
+    fn is_brief(&self, rows: &[Self]) -> bool {
+        let is_shown = QUOTED.iter().chain(&BRIEF).any(|limit| *limit == self.limit);
+        let is_extreme = |both: [&Self; 2]| both.iter().any(|row| row.in_flight == self.in_flight);
+        self.in_flight.is_none()
+            || is_shown && one_and_best(rows, &self.limit).is_some_and(is_extreme)
+    }
+}
+
+pub(super) fn rows(ranks: u32, rounds: &[Round]) -> Vec<LimitsRow> {
+    let rates = |at: usize| rounds.iter().filter_map(move |round| Some(round.get(at)?.1)).collect();
+    let first = rounds.first().into_iter().flatten().enumerate();
+    first.filter_map(|(at, (row, _))| row.with_rates(rates(at), ranks)).collect()
 }
 
 /// The limits of the transport that the summary quotes.
@@ -92,24 +85,20 @@ const BRIEF: [&str; 5] = ["READ 8 B", "READ 512 B", "READ 4096 B", "CAS one word
 /// States the limit of memory, and the transport's with one operation in flight and at the highest
 /// rate.
 pub(super) fn summary(transport: &str, rows: &[LimitsRow]) -> Vec<String> {
-    let mut lines = Vec::new();
-    for row in rows.iter().filter(|row| row.in_flight.is_none()) {
-        let what = format!("{}, {}", row.limit, row.of);
+    let memory = rows.iter().filter(|row| row.in_flight.is_none()).map(|row| {
         // Accesses overlap, so that the inverse of their rate is not the time of one access.
-        lines.push(vec![what, "-".to_owned(), rate(row.median_ops_per_s), String::new()]);
-    }
-    for limit in QUOTED {
-        let Some([one, best]) = one_and_best(rows, limit) else { continue };
+        let [what, rate] = [format!("{}, {}", row.limit, row.of), rate(row.median_ops_per_s)];
+        vec![what, "-".to_owned(), rate, String::new()]
+    });
+    let of_transport = QUOTED.iter().filter_map(|limit| {
+        let [one, best] = one_and_best(rows, limit)?;
         let in_flight = format!("with {} in flight", best.in_flight.unwrap_or(1));
-        lines.push(vec![
-            format!("{limit}, {transport}"),
-            time(one.mean_ns),
-            rate(best.median_ops_per_s),
-            in_flight,
-        ]);
-    }
-    let lines = aligned(&["limit", "one at a time", "at best", ""], lines);
-    ["limits: what memory and transport do at best".to_owned()].into_iter().chain(lines).collect()
+        let best = rate(best.median_ops_per_s);
+        Some(vec![format!("{limit}, {transport}"), time(one.mean_ns), best, in_flight])
+    });
+    let head = head(["limit", "one at a time", "at best", ""]);
+    let title = "limits: what memory and transport do at best".to_owned();
+    answer(title, (head, memory.chain(of_transport).collect()))
 }
 
 fn one_and_best<'r>(rows: &'r [LimitsRow], limit: &str) -> Option<[&'r LimitsRow; 2]> {
@@ -119,19 +108,7 @@ fn one_and_best<'r>(rows: &'r [LimitsRow], limit: &str) -> Option<[&'r LimitsRow
     Some([one, best])
 }
 
-/// Keeps the limit of memory, and some operations of the transport with one in flight and at the
-/// highest rate.
-fn with_one_and_best(rows: &[LimitsRow]) -> Layout {
-    let mut shown: Vec<LimitsRow> =
-        rows.iter().filter(|row| row.in_flight.is_none()).cloned().collect();
-    let mut limits: Vec<&str> = rows.iter().map(|row| &*row.limit).collect();
-    limits.retain(|limit| QUOTED.contains(limit) || BRIEF.contains(limit));
-    limits.dedup();
-    for [one, best] in limits.into_iter().filter_map(|limit| one_and_best(rows, limit)) {
-        shown.push(one.clone());
-        if best.in_flight != one.in_flight {
-            shown.push(best.clone());
-        }
-    }
+fn short(rows: &[LimitsRow]) -> Layout {
+    let shown: Vec<_> = rows.iter().filter(|row| row.is_brief(rows)).cloned().collect();
     LimitsRow::lay_out_columns_that_matter(&shown)
 }

@@ -104,8 +104,8 @@ fn transport_rates<T: Timed>(
     let mut meter = Meter::new(engine, T::now_ns, plan, seed)?;
     let mut best = |operation| -> Result<f64> {
         let deepest = meter.deepest();
-        let one = meter.rate(operation, 1)?.per_second;
-        Ok(meter.rate(operation, deepest)?.per_second.max(one))
+        let one = meter.rate(operation, 1)?;
+        Ok(meter.rate(operation, deepest)?.max(one))
     };
     let read = best(Operation::Read { words: config.chunk_buckets })?;
     let swap = best(Operation::Swap)?;
