@@ -62,7 +62,7 @@ impl Operation {
 }
 
 /// Returns 1, 2, 4 and so on, and the maximum depth.
-fn depths(deepest: u32) -> impl Iterator<Item = u32> {
+pub(crate) fn depths(deepest: u32) -> impl Iterator<Item = u32> {
     let powers = (0..u32::BITS).map(|power| 1 << power);
     powers.take_while(move |&depth| depth < deepest).chain([deepest])
 }

@@ -58,7 +58,7 @@ pub(crate) struct RunReport<R: Row> {
     pub(crate) columns: Vec<Value>,
     /// The short runs of `tune` of every candidate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) candidates: Vec<Value>,
+    pub(crate) candidates: Vec<R>,
     pub(crate) rows: Vec<R>,
     pub(crate) notes: Vec<Note>,
 }

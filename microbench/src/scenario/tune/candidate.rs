@@ -1,6 +1,7 @@
-//! The candidates: configurations of a table to choose from.
+//! The candidates: tunings to choose from.
 
 use probeline::table::{OneRoundtrip, ReadAhead};
+use probeline::tuning::Tuning;
 
 /// Values of C: 64 B to 4 KiB.
 pub(super) const CHUNK_BUCKETS: [u32; 7] = [8, 16, 32, 64, 128, 256, 512];
@@ -12,78 +13,47 @@ const ANY_CHUNK: u32 = 32;
 /// probe limit.
 const FULL: f64 = 1e-6;
 
-/// A configuration of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Candidate {
-    pub(super) chunk_buckets: u32,
-    /// Follows from C and the load factor.
-    pub(super) max_chunks: u32,
-    pub(super) read_ahead: ReadAhead,
-    pub(super) one_roundtrip: OneRoundtrip,
-    /// Operations in flight of each rank; 1 selects blocking calls.
-    pub(super) depth: u32,
-    /// Entries of each rank's cache; 0 for no cache.
-    pub(super) cache_entries: u32,
-    /// Whether the CPU itself loads and claims all buckets. Then C, M, read-ahead and the
-    /// one-roundtrip insert have no effect.
-    pub(super) direct: bool,
+/// Orders candidates by how simple they are. C and read-ahead do not count.
+pub(super) fn complexity(candidate: &Tuning) -> (usize, u32, bool) {
+    let claims = candidate.one_roundtrip != OneRoundtrip::Off;
+    (candidate.cache_entries, candidate.in_flight, claims)
 }
 
-impl Candidate {
-    /// Orders candidates by how simple they are. C and read-ahead do not count.
-    pub(super) fn complexity(&self) -> (u32, u32, bool) {
-        (self.cache_entries, self.depth, self.one_roundtrip != OneRoundtrip::Off)
-    }
-}
-
-/// The values from which candidates are formed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Space {
-    /// The probe limit in buckets, which C times M must be at least.
-    pub(super) probe_limit: u64,
-    pub(super) depths: Vec<u32>,
-    /// The entries of a cache, for the candidates that have one.
-    pub(super) cache_entries: u32,
-    pub(super) direct: bool,
-}
-
-impl Space {
-    /// Returns all candidates without a cache.
-    pub(super) fn candidates(&self) -> Vec<Candidate> {
-        let mut all = Vec::new();
-        for &depth in &self.depths {
-            if self.direct {
-                let one_roundtrip = OneRoundtrip::Auto;
-                all.push(Candidate { one_roundtrip, direct: true, ..self.plain(ANY_CHUNK, depth) });
-                continue;
-            }
-            for chunk_buckets in CHUNK_BUCKETS {
-                let plain = self.plain(chunk_buckets, depth);
-                let claims = CLAIM.map(|one_roundtrip| Candidate { one_roundtrip, ..plain });
-                for claim in claims {
-                    all.extend(AHEAD.map(|read_ahead| Candidate { read_ahead, ..claim }));
-                }
+/// Returns all candidates without a cache whose operations reach the probe limit: of each of these
+/// numbers of operations in flight. If the CPU itself loads and claims all buckets, C, M, read-ahead and
+/// the one-roundtrip insert have no effect.
+pub(super) fn candidates(probe_limit: u64, depths: &[u32], direct: bool) -> Vec<Tuning> {
+    let mut all = Vec::new();
+    for &depth in depths {
+        if direct {
+            let one_roundtrip = OneRoundtrip::Auto;
+            let plain = plain(probe_limit, ANY_CHUNK, depth);
+            all.push(Tuning { one_roundtrip, direct: true, ..plain });
+            continue;
+        }
+        for chunk_buckets in CHUNK_BUCKETS {
+            for one_roundtrip in CLAIM {
+                let plain = || plain(probe_limit, chunk_buckets, depth);
+                all.extend(AHEAD.map(|read_ahead| Tuning { one_roundtrip, read_ahead, ..plain() }));
             }
         }
-        all
     }
+    all
+}
 
-    /// Returns the candidate of this C and depth without further optimizations.
-    pub(super) fn plain(&self, chunk_buckets: u32, depth: u32) -> Candidate {
-        Candidate {
-            chunk_buckets,
-            max_chunks: self.max_chunks(chunk_buckets),
-            read_ahead: ReadAhead::Likely,
-            one_roundtrip: OneRoundtrip::Off,
-            depth,
-            cache_entries: 0,
-            direct: false,
-        }
-    }
-
-    pub(super) fn max_chunks(&self, chunk_buckets: u32) -> u32 {
-        let chunks = self.probe_limit.div_ceil(u64::from(chunk_buckets.max(1)));
-        u32::try_from(chunks).unwrap_or(1 << 16).clamp(1, 1 << 16)
+/// Returns the candidate of this C and depth without further optimizations.
+pub(super) fn plain(probe_limit: u64, chunk_buckets: u32, depth: u32) -> Tuning {
+    let chunks = probe_limit.div_ceil(u64::from(chunk_buckets.max(1)));
+    Tuning {
+        origin: String::new(),
+        chunk_buckets,
+        max_chunks: u32::try_from(chunks).unwrap_or(1 << 16).clamp(1, 1 << 16),
+        read_ahead: ReadAhead::Likely,
+        one_roundtrip: OneRoundtrip::Off,
+        direct: false,
+        in_flight: depth,
+        cache_entries: 0,
+        expected: None,
     }
 }
 
@@ -107,9 +77,8 @@ mod tests {
     fn distinct_candidates_reach_probe_limit() {
         let probe_limit = probe_limit(1 << 24, 0.5);
         assert_eq!(probe_limit, 158);
-        let space = |direct| Space { probe_limit, depths: vec![1, 32], cache_entries: 64, direct };
-        let all = space(false).candidates();
-        assert_eq!((all.len(), space(true).candidates().len()), (2 * 7 * 3 * 2, 2));
+        let [all, direct] = [false, true].map(|direct| candidates(probe_limit, &[1, 32], direct));
+        assert_eq!((all.len(), direct.len()), (2 * 7 * 3 * 2, 2));
         for (at, one) in all.iter().enumerate() {
             assert!(!all[..at].contains(one), "{one:?}");
             assert!(u64::from(one.chunk_buckets) * u64::from(one.max_chunks) >= probe_limit);

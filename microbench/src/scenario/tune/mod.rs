@@ -9,13 +9,13 @@ mod search;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, value_parser};
-use probeline::table::{Config, OneRoundtrip, ReadAhead};
+use probeline::table::{Config, ReadAhead};
 use probeline::transport::{Exchange, Owner, Sizes};
 use probeline::tuning::{Expected, Tuning};
 use probeline_programs::Timed;
 
-use self::bench::Bench;
-use self::candidate::{CHUNK_BUCKETS, Candidate, Space, probe_limit};
+use self::bench::{Bench, STEP};
+use self::candidate::{CHUNK_BUCKETS, plain, probe_limit};
 use self::row::TuneRow;
 use self::search::{Found, Goal};
 use super::latency::{FILLING, FILLING_DEPTH};
@@ -23,6 +23,7 @@ use super::{OPERATIONS, report_job};
 use crate::cli::{JobArgs, TransportName, name, on_off, with_default, within};
 use crate::failure::{Failure, Result};
 use crate::job::Scenario;
+use crate::meter::depths;
 use crate::output_file::OutputFile;
 use crate::progress::waiting;
 use crate::run_report::fields;
@@ -107,8 +108,9 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
         return Ok(());
     };
     report.rows = args.rows(&found);
-    report.candidates = args.searched(&found)?;
-    out.write(&args.tuning(&found.best()?.candidate, &report.rows[0]).to_toml())?;
+    report.candidates = args.searched(&found);
+    let best = found.finalists.first().ok_or_else(|| Failure::new("there is no candidate"))?;
+    out.write(&args.tuning(&best.candidate, &report.rows[0]).to_toml())?;
     report.parameters(fields!(args; load_factor, insert_share, max_latency_us, in_flight, rounds));
     report.parameter("goal", name(args.goal));
     report.parameter("direct", args.direct());
@@ -152,9 +154,20 @@ impl TuneArgs {
 
     /// Returns the operations of each rank in a run: as requested, or as many as the table has room
     /// for.
+    #[allow(clippy::cast_possible_truncation)]
     fn operations(&self) -> u32 {
-        let max = bench::max_operations(self.buckets(), self.job.ranks, self.insert_share);
+        if self.insert_share <= 0.0 {
+            return self.wanted_operations();
+        }
+        // The conversion saturates.
+        let max = (self.inserts_of_step() as f64 / self.insert_share) as u32;
         self.wanted_operations().min(max)
+    }
+
+    /// Returns the maximum inserts of each rank in a run.
+    #[allow(clippy::cast_possible_truncation)]
+    fn inserts_of_step(&self) -> u64 {
+        (self.buckets() as f64 * STEP) as u64 / u64::from(self.job.ranks)
     }
 
     fn wanted_operations(&self) -> u32 {
@@ -163,33 +176,29 @@ impl TuneArgs {
     }
 
     fn goal(&self) -> Goal {
-        match self.goal {
-            GoalName::Latency => Goal::Latency,
-            GoalName::Throughput => Goal::Throughput {
-                max_latency_ns: self.max_latency_us.map_or(f64::INFINITY, |us| us * 1e3),
-            },
+        Goal {
+            is_latency: self.goal == GoalName::Latency,
+            max_latency_ns: self.max_latency_us.map_or(f64::INFINITY, |us| us * 1e3),
         }
     }
 
-    fn space(&self) -> Space {
-        let direct = self.direct();
-        let below = (0..u32::BITS).map(|power| 1 << power).take_while(|&n| n < self.in_flight);
+    /// Returns the probe limit in buckets, which C times M must be at least.
+    fn probe_limit(&self) -> u64 {
+        probe_limit(self.buckets(), self.load_factor)
+    }
+
+    fn depths(&self) -> Vec<u32> {
         let batches = self.goal == GoalName::Throughput && self.in_flight >= BATCHED_BY_CPU;
-        Space {
-            probe_limit: probe_limit(self.buckets(), self.load_factor),
-            depths: match direct {
-                true if batches => vec![1, BATCHED_BY_CPU],
-                true => vec![1],
-                false => below.chain([self.in_flight]).collect(),
-            },
-            cache_entries: self.cache_entries(),
-            direct,
+        match self.direct() {
+            true if batches => vec![1, BATCHED_BY_CPU],
+            true => vec![1],
+            false => depths(self.in_flight).collect(),
         }
     }
 
     /// Returns the entries of the cache, a power of two.
     #[allow(clippy::cast_possible_truncation)]
-    fn cache_entries(&self) -> u32 {
+    fn cache_entries(&self) -> usize {
         let simulated = self.job.transport == TransportName::Sim;
         let max = if simulated { CACHE_ENTRIES_SIMULATED } else { CACHE_ENTRIES };
         let keys = self.buckets() as f64 * self.load_factor;
@@ -198,17 +207,16 @@ impl TuneArgs {
     }
 
     /// Returns the paper's algorithm, which has blocking calls.
-    fn paper(&self) -> Candidate {
-        let (read_ahead, one_roundtrip) = (ReadAhead::Always, OneRoundtrip::Off);
-        Candidate { read_ahead, one_roundtrip, ..self.space().plain(32, 1) }
+    fn paper(&self) -> Tuning {
+        Tuning { read_ahead: ReadAhead::Always, ..plain(self.probe_limit(), 32, 1) }
     }
 
     fn config(&self) -> Config {
-        let min = CHUNK_BUCKETS[0];
-        self.job.config(min, self.space().max_chunks(min))
+        let least = plain(self.probe_limit(), CHUNK_BUCKETS[0], 1);
+        self.job.config(least.chunk_buckets, least.max_chunks)
     }
 
-    fn tuning(&self, best: &Candidate, row: &TuneRow) -> Tuning {
+    fn tuning(&self, best: &Tuning, row: &TuneRow) -> Tuning {
         Tuning {
             origin: format!(
                 "probeline tune over {}, {} ranks, a table of {}, goal {}",
@@ -217,19 +225,13 @@ impl TuneArgs {
                 self.job.table_size,
                 name(self.goal)
             ),
-            chunk_buckets: best.chunk_buckets,
-            max_chunks: best.max_chunks,
-            read_ahead: best.read_ahead,
-            one_roundtrip: best.one_roundtrip,
-            direct: best.direct,
-            in_flight: best.depth,
-            cache_entries: best.cache_entries as usize,
             expected: Some(Expected {
                 load_factor: self.load_factor,
                 insert_share: self.insert_share,
                 latency_ns: row.latency_ns,
                 ops_per_s: row.ops_per_s,
             }),
+            ..best.clone()
         }
     }
 }
@@ -247,15 +249,12 @@ impl Scenario for TuneArgs {
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Found> {
-        let config = self.config();
-        let mut table = open(&mut *engine, config, OPERATIONS, 0, exchange)?;
+        let mut table = open(&mut *engine, self.config(), OPERATIONS, 0, exchange)?;
         table.clear(exchange)?;
         table.into_transport();
         let leads = exchange.me() == Owner(0);
-        let mut bench = waiting("filling the table", leads, || {
-            Bench::new(engine, config, self.job.seed, self.load_factor, exchange)
-        })?;
-        bench.insert_share = self.insert_share;
+        let mut bench =
+            waiting("filling the table", leads, || Bench::new(self, &mut *engine, exchange))?;
         self.search(&mut bench, exchange)
     }
 }
@@ -286,7 +285,7 @@ mod tests {
             [("latency", "2", &[1][..]), ("throughput", "2", &[1]), ("throughput", "48", &[1, 32])]
         {
             let given = ["--goal", goal, "--in-flight", in_flight, "--direct"];
-            let depths = |direct: &str| tune(&[&given[..], &[direct]].concat()).space().depths;
+            let depths = |direct: &str| tune(&[&given[..], &[direct]].concat()).depths();
             assert_eq!(depths("on"), by_cpu, "{given:?}");
             assert_eq!(depths("off").last().map(u32::to_string).as_deref(), Some(in_flight));
         }

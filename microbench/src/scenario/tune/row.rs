@@ -1,13 +1,11 @@
 //! The rows of the report, which are candidates with their measurements; its summary and its notes.
 
+use probeline::tuning::Tuning;
 use probeline_report::results::format::{fixed, millions, on_off, text};
 use probeline_report::results::{Note, row};
-use serde_json::Value;
 
-use super::candidate::Candidate;
 use super::search::{Found, Timing};
 use super::{BATCHED_BY_CPU, TuneArgs};
-use crate::failure::Result;
 use crate::table::name_of;
 use crate::units::{rate, time};
 
@@ -19,7 +17,7 @@ row! {
         read_ahead: String => ("ahead", text),
         one_roundtrip: String => ("one-rt", text),
         in_flight: u32 = "operations in flight of each rank; 1 is blocking calls" => ("in flight", text),
-        cache_entries: u32 => ("cache", text),
+        cache_entries: usize => ("cache", text),
         direct: bool = "whether the CPU accesses the table itself" => ("direct", on_off),
         pub(super) latency_ns: f64 = "mean" => ("ns", fixed::<1>),
         pub(super) ops_per_s: f64 = "all ranks together" => ("M ops/s", millions),
@@ -37,7 +35,7 @@ impl TuneArgs {
             max_chunks: candidate.max_chunks,
             read_ahead: name_of(candidate.read_ahead),
             one_roundtrip: name_of(candidate.one_roundtrip),
-            in_flight: candidate.depth,
+            in_flight: candidate.in_flight,
             cache_entries: candidate.cache_entries,
             direct: candidate.direct,
             latency_ns: timing.latency_ns(),
@@ -55,9 +53,9 @@ impl TuneArgs {
     }
 
     /// Returns all candidates with the measurements of their last short runs.
-    pub(super) fn searched(&self, found: &Found) -> Result<Vec<Value>> {
+    pub(super) fn searched(&self, found: &Found) -> Vec<TuneRow> {
         let recommended_ns = self.recommended_ns(found);
-        let row = |timing| Ok(serde_json::to_value(self.row("searched", timing, recommended_ns))?);
+        let row = |timing| self.row("searched", timing, recommended_ns);
         found.searched.iter().map(row).collect()
     }
 
@@ -134,7 +132,7 @@ impl TuneArgs {
     }
 }
 
-fn about(candidate: &Candidate) -> String {
+fn about(candidate: &Tuning) -> String {
     let means = match candidate.direct {
         true => "by the CPU itself".to_owned(),
         false => format!(
@@ -149,5 +147,5 @@ fn about(candidate: &Candidate) -> String {
         0 => "no cache".to_owned(),
         entries => format!("a cache of {entries}"),
     };
-    format!("{means}, {} in flight, {cache}", candidate.depth)
+    format!("{means}, {} in flight, {cache}", candidate.in_flight)
 }

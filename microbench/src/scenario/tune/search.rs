@@ -2,11 +2,12 @@
 //! until few are left. These alternate in rounds, and the best of them is recommended.
 
 use probeline::transport::Exchange;
+use probeline::tuning::Tuning;
 use probeline_programs::Timed;
 
 use super::TuneArgs;
 use super::bench::Bench;
-use super::candidate::Candidate;
+use super::candidate::{candidates, complexity};
 use crate::failure::{Failure, Result};
 
 /// Candidates without a cache in the last rounds, where each also has one.
@@ -18,26 +19,24 @@ const TOLD_APART: f64 = 0.02;
 
 /// The quantity to optimize.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Goal {
-    /// The mean time of an operation from start to completion.
-    Latency,
-    /// Operations per second, with a bound on the mean latency.
-    Throughput {
-        /// Infinite for no bound.
-        max_latency_ns: f64,
-    },
+pub(super) struct Goal {
+    /// Whether it is the mean time of an operation from start to completion, not the operations per
+    /// second.
+    pub(super) is_latency: bool,
+    /// The bound on the mean latency; infinite for none.
+    pub(super) max_latency_ns: f64,
 }
 
 /// A candidate and the time that a rank takes for each of its operations.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Timing {
-    pub(super) candidate: Candidate,
+    pub(super) candidate: Tuning,
     pub(super) ns: f64,
 }
 
 impl Timing {
     pub(super) fn latency_ns(&self) -> f64 {
-        self.ns * f64::from(self.candidate.depth)
+        self.ns * f64::from(self.candidate.in_flight)
     }
 }
 
@@ -51,23 +50,14 @@ pub(crate) struct Found {
     pub(super) searched: Vec<Timing>,
 }
 
-impl Found {
-    pub(super) fn best(&self) -> Result<&Timing> {
-        self.finalists.first().ok_or_else(|| Failure::new("there is no candidate"))
-    }
-}
-
 impl Goal {
     /// Returns the time to minimize.
     pub(super) fn time_ns(self, timing: &Timing) -> f64 {
-        match self {
-            Self::Latency => timing.latency_ns(),
-            Self::Throughput { .. } => timing.ns,
-        }
+        if self.is_latency { timing.latency_ns() } else { timing.ns }
     }
 
     fn is_late(self, timing: &Timing) -> bool {
-        matches!(self, Self::Throughput { max_latency_ns } if timing.latency_ns() > max_latency_ns)
+        timing.latency_ns() > self.max_latency_ns
     }
 
     /// Sorts the fastest first. Those beyond the bound on the latency are last, the soonest to end
@@ -92,7 +82,7 @@ impl Goal {
         let near_ns = self.time_ns(fastest) * (1.0 + TOLD_APART);
         let near = |timing: &Timing| !self.is_late(timing) && self.time_ns(timing) <= near_ns;
         let near = sorted.iter().enumerate().filter(|(_, timing)| near(timing));
-        if let Some((at, _)) = near.min_by_key(|(_, timing)| timing.candidate.complexity()) {
+        if let Some((at, _)) = near.min_by_key(|(_, timing)| complexity(&timing.candidate)) {
             sorted[..=at].rotate_right(1);
         }
         true
@@ -106,35 +96,30 @@ impl TuneArgs {
         bench: &mut Bench<'_, T>,
         exchange: &mut dyn Exchange,
     ) -> Result<Found> {
-        let (goal, space) = (self.goal(), self.space());
+        let goal = self.goal();
         let mut searched: Vec<Timing> = Vec::new();
-        let mut left = space.candidates();
+        let mut left = candidates(self.probe_limit(), &self.depths(), self.direct());
         let mut operations = (self.operations() / SHORTEST).max(1);
-        let mut soonest = None;
         while left.len() > FINALISTS {
             let doing = format!("{} candidates", left.len());
             let mut timings = bench.rounds(&left, 1, operations, &doing, exchange)?;
             goal.sort(&mut timings);
-            if soonest.is_none() {
-                let by_latency = |one: &&Timing, other: &&Timing| {
-                    one.latency_ns().total_cmp(&other.latency_ns())
-                };
-                soonest = timings.iter().min_by(by_latency).map(|timing| timing.candidate);
-            }
             searched.retain(|timing| !left.contains(&timing.candidate));
-            searched.extend(&timings);
+            searched.extend(timings.iter().cloned());
             timings.truncate((left.len() / 2).max(FINALISTS));
             left = timings.into_iter().map(|timing| timing.candidate).collect();
             operations = (2 * operations).min(self.operations());
         }
         // All that are left may turn out to be beyond a bound on the latency.
-        left.extend(
-            soonest.filter(|soonest| self.max_latency_us.is_some() && !left.contains(soonest)),
-        );
-        let cache_entries = space.cache_entries;
-        let cached: Vec<_> =
-            left.iter().map(|plain| Candidate { cache_entries, ..*plain }).collect();
-        left.extend(cached);
+        if self.max_latency_us.is_some() {
+            let by_latency =
+                |one: &&Timing, other: &&Timing| one.latency_ns().total_cmp(&other.latency_ns());
+            let soonest = searched.iter().min_by(by_latency).map(|timing| timing.candidate.clone());
+            left.extend(soonest.filter(|soonest| !left.contains(soonest)));
+        }
+        let cache_entries = self.cache_entries();
+        let cached = |plain: &Tuning| Tuning { cache_entries, ..plain.clone() };
+        left.extend(left.iter().map(cached).collect::<Vec<_>>());
         left.push(self.paper());
         let doing = "the last candidates";
         let mut finalists = bench.rounds(&left, self.rounds, self.operations(), doing, exchange)?;
@@ -157,33 +142,33 @@ fn too_late(sorted: &[Timing]) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::super::candidate::Space;
+    use super::super::candidate::plain;
     use super::*;
 
     /// Returns timings of candidates of these depths.
     fn timings(all: &[(u32, f64)]) -> Vec<Timing> {
-        let space = Space { probe_limit: 64, depths: vec![1], cache_entries: 8, direct: false };
-        let timing = |&(depth, ns)| Timing { candidate: space.plain(8, depth), ns };
+        let timing = |&(depth, ns)| Timing { candidate: plain(64, 8, depth), ns };
         all.iter().map(timing).collect()
     }
 
     fn chosen(goal: Goal, all: &[(u32, f64)]) -> Option<u32> {
         let mut all = timings(all);
         goal.sort(&mut all);
-        goal.choose(&mut all).then(|| all[0].candidate.depth)
+        goal.choose(&mut all).then(|| all[0].candidate.in_flight)
     }
 
     #[test]
     fn chooses_simplest_within_noise() {
-        let unbounded = Goal::Throughput { max_latency_ns: f64::INFINITY };
+        let unbounded = Goal { is_latency: false, max_latency_ns: f64::INFINITY };
+        let latency = Goal { is_latency: true, ..unbounded };
         assert_eq!(chosen(unbounded, &[(16, 100.0), (8, 101.9), (4, 102.1)]), Some(8));
-        assert_eq!(chosen(Goal::Latency, &[(16, 100.0), (8, 101.9), (4, 202.0)]), Some(4));
+        assert_eq!(chosen(latency, &[(16, 100.0), (8, 101.9), (4, 202.0)]), Some(4));
         assert_eq!(chosen(unbounded, &[]), None);
     }
 
     #[test]
     fn keeps_latency_bound() {
-        let bounded = |max_latency_ns| Goal::Throughput { max_latency_ns };
+        let bounded = |max_latency_ns| Goal { is_latency: false, max_latency_ns };
         let all = [(16, 100.0), (8, 110.0), (1, 600.0)];
         assert_eq!(chosen(bounded(900.0), &all), Some(8));
         assert_eq!(chosen(bounded(600.0), &all), Some(1));
