@@ -8,19 +8,20 @@
 use std::env;
 use std::os::unix::ffi::OsStrExt;
 
-use probeline::exchange::{Difference, JoinError};
+#[cfg(any(test, feature = "mpi"))]
+use probeline::exchange::Difference;
+use probeline::exchange::JoinError;
 #[cfg(any(test, feature = "mpi"))]
 use probeline::transport::Exchange;
 
 use crate::cli::{JobArgs, TransportName};
-use crate::digest::Digest;
 use crate::failure::Failure;
 #[cfg(any(test, feature = "mpi"))]
 use crate::failure::Result;
 use crate::options::field;
 use crate::run_report::COMMIT;
 #[cfg(any(test, feature = "mpi"))]
-use probeline_programs::{gather, gather_values};
+use probeline_programs::gather_values;
 
 const MAY_DIFFER: &[&str] = &[
     // `Agreement::from_job` compares the resolved values instead of the options.
@@ -55,14 +56,13 @@ const MAY_DIFFER: &[&str] = &[
     "ucx-gid-index",
 ];
 
-const BUILD: &str = "build";
-
 /// An input that each rank reads or computes itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Input {
     /// One word that names the input.
     pub(crate) name: &'static str,
-    pub(crate) digest: Digest,
+    /// The input, or its digest.
+    pub(crate) value: String,
     /// Advice if the input differs; follows "Start all ranks with the same ones, ".
     pub(crate) advice: String,
 }
@@ -70,27 +70,28 @@ pub(crate) struct Input {
 #[derive(Clone, Debug)]
 pub(crate) struct Agreement {
     inputs: Vec<Input>,
-    text: String,
+    /// Fields `name=value`, separated by spaces: the format of
+    /// [`Options::parameters`](probeline::exchange::Options::parameters).
+    pub(crate) text: String,
 }
 
 impl Agreement {
-    pub(crate) fn from_job(args: &JobArgs, inputs: Vec<Input>) -> Self {
+    pub(crate) fn from_job(args: &JobArgs, mut inputs: Vec<Input>) -> Self {
         let compared = args.options.text(|name| !MAY_DIFFER.contains(&name));
-        let mut fields = vec![field(BUILD, build().as_bytes()), compared];
+        // Ranks of different builds may count differently, or use different memory layouts.
+        let commit = COMMIT.filter(|commit| !commit.is_empty()).unwrap_or("unknown");
+        let value = format!("{}+{commit}", env!("CARGO_PKG_VERSION"));
+        let mut fields = vec![field("build", value.as_bytes()), compared];
         fields.push(field("--transport", args.transport.name().as_bytes()));
         fields.push(field("--ranks", args.ranks.to_string().as_bytes()));
         fields.push(field("--table-size", args.table_size.to_string().as_bytes()));
         if args.transport == TransportName::Ucx && args.ucx.ucx_tls.is_none() {
             fields.extend(env::var_os("UCX_TLS").map(|tls| field("UCX_TLS", tls.as_bytes())));
         }
-        fields.extend(inputs.iter().map(|input| format!("{}={}", input.name, input.digest)));
+        fields.extend(inputs.iter().map(|input| format!("{}={}", input.name, input.value)));
+        let advice = "and with one build: build each from the same commit in the same way";
+        inputs.push(Input { name: "build", value, advice: advice.to_owned() });
         Self { inputs, text: fields.join(" ") }
-    }
-
-    /// Returns fields `name=value`, separated by spaces: the format of
-    /// [`Options::parameters`](probeline::exchange::Options::parameters).
-    pub(crate) fn text(&self) -> &str {
-        &self.text
     }
 
     /// Converts an error by `failure`, and adds the advice of the input that differs.
@@ -99,23 +100,14 @@ impl Agreement {
         error: JoinError,
         failure: impl FnOnce(JoinError) -> Failure,
     ) -> Failure {
-        let advice = self.advice(&error).map(str::to_owned);
-        let failure = failure(error);
-        match advice {
-            Some(advice) => failure.or(&advice),
-            None => failure,
-        }
-    }
-
-    fn advice(&self, error: &JoinError) -> Option<&str> {
-        let JoinError::ParametersDiffer { difference: Difference { field, .. }, .. } = error else {
-            return None;
+        let differs = |input: &&Input| match &error {
+            JoinError::ParametersDiffer { difference, .. } => difference.field == input.name,
+            _ => false,
         };
-        if field == BUILD {
-            return Some("and with one build: build each from the same commit in the same way");
+        match self.inputs.iter().find(differs) {
+            Some(input) => failure(error).or(&input.advice),
+            None => failure(error),
         }
-        let input = self.inputs.iter().find(|input| input.name == field)?;
-        Some(&input.advice)
     }
 }
 
@@ -127,10 +119,6 @@ impl Agreement {
     /// # Errors
     /// The first field that differs from rank 0's, with its advice.
     pub(crate) fn compare(&self, exchange: &mut dyn Exchange) -> Result<()> {
-        let all = gather(exchange, Digest::of(&self.text).words())?;
-        if all.iter().all(|of_rank| *of_rank == all[0]) {
-            return Ok(());
-        }
         let texts = gather_values(exchange, &self.text)?;
         let Some(rank_0) = texts.first() else { return Ok(()) };
         // The error of a rank that differs from rank 0 names rank 0; the errors of the others name
@@ -142,16 +130,6 @@ impl Agreement {
         let Some(difference) = Difference::between(&self.text, &texts[peer]) else { return Ok(()) };
         let error = JoinError::ParametersDiffer { peer: u32::try_from(peer)?, difference };
         Err(self.explain(error, Failure::from).everywhere())
-    }
-}
-
-/// Returns the build. Ranks of different builds may count differently, or use different memory
-/// layouts.
-fn build() -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    match COMMIT.filter(|commit| !commit.is_empty()) {
-        Some(commit) => format!("{version}+{commit}"),
-        None => format!("{version}+unknown"),
     }
 }
 
@@ -289,9 +267,9 @@ mod tests {
 
     fn agreement(seed: u32, net: &str) -> Agreement {
         let advice = "and with the same net".to_owned();
-        let inputs = vec![Input { name: "net", digest: Digest::of(net), advice }];
+        let inputs = vec![Input { name: "net", value: net.to_owned(), advice }];
         let text = format!("--seed={seed} {}", "x".repeat(400));
-        Agreement { text: format!("{text} net={}", inputs[0].digest), inputs }
+        Agreement { text: format!("{text} net={}", inputs[0].value), inputs }
     }
 
     /// Returns the error text of each rank, for an exchange that does not compare parameters

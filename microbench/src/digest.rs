@@ -32,12 +32,6 @@ impl Digest {
         let hash: [u8; 32] = hash.finalize().into();
         Self(core::array::from_fn(|at| hash[at]))
     }
-
-    #[cfg(any(test, feature = "mpi"))]
-    pub(crate) fn words(self) -> [u64; 2] {
-        let bits = u128::from_le_bytes(self.0);
-        [0, 64].map(|shift| u64::try_from(bits >> shift & u128::from(u64::MAX)).unwrap_or(0))
-    }
 }
 
 impl fmt::Display for Digest {

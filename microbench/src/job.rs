@@ -31,27 +31,30 @@ const FOR_A_PERSON_S: u64 = 600;
 /// as it needs. The engine of libibverbs detects a loss in the next poll.
 const POLLS_TO_ASK: u32 = 128;
 
+/// What a scenario needs of its job.
+#[derive(Default)]
+pub(crate) struct Needs {
+    /// The sizes of the engine.
+    pub(crate) sizes: Sizes,
+    /// The inputs that each rank reads or computes itself and that must be the same on all ranks.
+    pub(crate) inputs: Vec<Input>,
+    /// The longest time that one rank measures while the others wait in a collective call. It extends
+    /// the limit of collective calls.
+    pub(crate) longest_alone: Duration,
+    /// Whether the simulator orders an atomic after the WRITEs before it, as RC queue pairs do.
+    pub(crate) orders_atomics: bool,
+}
+
+impl From<Sizes> for Needs {
+    fn from(sizes: Sizes) -> Self {
+        Self { sizes, ..Self::default() }
+    }
+}
+
 pub(crate) trait Scenario: Sync {
     type Output: Send;
 
-    fn sizes(&self) -> Sizes;
-
-    /// Returns the inputs that each rank reads or computes itself and that must be the same on all
-    /// ranks.
-    fn inputs(&self) -> Vec<Input> {
-        Vec::new()
-    }
-
-    /// Returns the longest time that one rank measures while the others wait in a collective call.
-    /// It extends the limit of collective calls.
-    fn longest_alone(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    /// Returns whether the simulator orders an atomic after the WRITEs before it, as RC queue pairs do.
-    fn orders_atomics(&self) -> bool {
-        false
-    }
+    fn needs(&self) -> Needs;
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output>;
 
@@ -66,26 +69,21 @@ pub(crate) trait Scenario: Sync {
     }
 }
 
-/// Work on one engine of these sizes, whatever its transport.
-pub(crate) struct Work<W> {
-    pub(crate) sizes: Sizes,
-    /// As [`Scenario::orders_atomics`].
-    pub(crate) orders_atomics: bool,
+/// Work on one engine, whatever its transport.
+pub(crate) struct Work<N, W> {
+    pub(crate) needs: N,
     pub(crate) run: W,
 }
 
-impl<O: Send, W> Scenario for Work<W>
+impl<O: Send, N, W> Scenario for Work<N, W>
 where
+    N: Fn() -> Needs + Sync,
     W: Fn(&mut dyn Timed, &mut dyn Exchange) -> Result<O> + Sync,
 {
     type Output = O;
 
-    fn sizes(&self) -> Sizes {
-        self.sizes
-    }
-
-    fn orders_atomics(&self) -> bool {
-        self.orders_atomics
+    fn needs(&self) -> Needs {
+        (self.needs)()
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<O> {
@@ -125,11 +123,11 @@ pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<En
 fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
     // Read before any thread is pinned, including MPI's own.
     let affinity = Affinity::take();
-    let (world, mut members) =
-        crate::mpi_job::join(args, scenario.inputs(), scenario.longest_alone())?;
+    let needs = scenario.needs();
+    let (world, mut members) = crate::mpi_job::join(args, &needs)?;
     let mut transport = Vec::new();
     pin_rank(&args.place, None, &affinity, &mut members, &mut transport)?;
-    let (mut engine, line) = engines::open_mpi(scenario.sizes(), &mut members)?;
+    let (mut engine, line) = engines::open_mpi(needs.sizes, &mut members)?;
     transport.push(line);
     let output = scenario.run_on(&mut engine, None, &mut members);
     let output = output.unwrap_or_else(|failure| {
@@ -145,7 +143,7 @@ fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::
 
 fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
     let device = args.verbs.device.as_deref();
-    let builder = engines::verbs_builder(&args.verbs, scenario.sizes())?;
+    let builder = engines::verbs_builder(&args.verbs, scenario.needs().sizes)?;
     if args.meeting.rendezvous.is_none() && args.meeting.server().is_none() && !is_launched()? {
         // Fails before ranks are started. Ranks that meet over TCP may be on several machines. They
         // fail together when they open their engines.
@@ -175,11 +173,12 @@ fn run_on_machines<S: Scenario, E: Timed>(
 ) -> Result<Option<Ended<S::Output>>> {
     // Read before any thread is pinned: afterwards the mask is that of the pinned thread.
     let affinity = Affinity::take();
-    let (mut job, last_line) = join(args, scenario.inputs(), scenario.longest_alone())?;
+    let needs = scenario.needs();
+    let (mut job, last_line) = join(args, &needs)?;
     let me = job.me();
     let mut transport = Vec::new();
     let memory = pin_rank(&args.place, near, &affinity, &mut job, &mut transport)?;
-    let first = || open(scenario.sizes(), memory, &mut job);
+    let first = || open(needs.sizes, memory, &mut job);
     let (mut engine, line) = waiting("opening the transport", me == Owner(0), first)?;
     transport.push(line);
     let next = |sizes: Sizes, exchange: &mut dyn Exchange| Ok(open(sizes, memory, exchange)?.0);
@@ -218,23 +217,18 @@ fn name_first_lost<E: Transport>(failure: Failure, engine: &mut E) -> Failure {
     fault.map_or(failure, Failure::from)
 }
 
-/// Joins the job, whose ranks have the same options and `inputs`, and returns a line to print at
-/// the end. One rank measures for at most `longest_alone` while the others wait in a collective
-/// call.
-pub(crate) fn join(
-    args: &JobArgs,
-    inputs: Vec<Input>,
-    longest_alone: Duration,
-) -> Result<(Job, Option<String>)> {
+/// Joins the job, whose ranks have the same options and inputs, and returns a line to print at the
+/// end.
+pub(crate) fn join(args: &JobArgs, needs: &Needs) -> Result<(Job, Option<String>)> {
     let meeting = &args.meeting;
     let given = meeting.secret_file.as_ref().map(Secret::from_file).transpose()?;
     let first = args.nodes.two_nodes.as_deref() == Some("");
     let limit_s = meeting.rendezvous_timeout.unwrap_or(if first { FOR_A_PERSON_S } else { MEET_S });
-    let agreement = Agreement::from_job(args, inputs);
-    let parameters = agreement.text().to_owned();
+    let agreement = Agreement::from_job(args, needs.inputs.clone());
+    let parameters = agreement.text.clone();
     let limits = Limits {
         rendezvous: Duration::from_secs(limit_s),
-        collective: meeting.collective_limit() + longest_alone,
+        collective: meeting.collective_limit() + needs.longest_alone,
     };
     let Some(node) = two_nodes::node(&args.nodes, &args.options, limit_s, given.clone())? else {
         let start = start(args)?;
@@ -290,12 +284,12 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
              launcher and --rendezvous or --two-nodes",
         ));
     }
-    let sizes = scenario.sizes();
+    let needs = scenario.needs();
     let config = probeline::sim::Config {
         seed: args.seed,
         model: args.sim.model(args.ranks)?,
-        write_then_atomic: scenario.orders_atomics(),
-        ..probeline::sim::Config::new(args.ranks, sizes)
+        write_then_atomic: needs.orders_atomics,
+        ..probeline::sim::Config::new(args.ranks, needs.sizes)
     };
     let cluster = probeline::sim::Cluster::new(config)?;
     let outputs =

@@ -1,25 +1,19 @@
 //! Joins a job whose ranks an MPI launcher has started and MPI connects.
 
-use core::time::Duration;
-
 use probeline::mpi::{Members, World, library_version};
 use probeline::transport::Exchange;
 
-use crate::agreement::{Agreement, Input};
+use crate::agreement::Agreement;
 use crate::cli::JobArgs;
 use crate::failure::{Failure, Result};
+use crate::job::Needs;
 
-/// Starts MPI among ranks that have the same options and `inputs`. One rank measures for at most
-/// `longest_alone` while the others wait in a collective call.
-pub(crate) fn join(
-    args: &JobArgs,
-    inputs: Vec<Input>,
-    longest_alone: Duration,
-) -> Result<(World, Members)> {
-    let limit = args.meeting.collective_limit() + longest_alone;
+/// Starts MPI among ranks that have the same options and inputs.
+pub(crate) fn join(args: &JobArgs, needs: &Needs) -> Result<(World, Members)> {
+    let limit = args.meeting.collective_limit() + needs.longest_alone;
     let world = World::init(limit)?;
     let mut members = world.members()?;
-    Agreement::from_job(args, inputs).compare(&mut members)?;
+    Agreement::from_job(args, needs.inputs.clone()).compare(&mut members)?;
     // Checked after the comparison of options, so that either all ranks fail or none.
     same_ranks(args.ranks, members.owners(), &library_version())?;
     Ok((world, members))

@@ -202,11 +202,14 @@ impl TableArgs {
     }
 
     pub(crate) fn parameters(&self, config: &Config) -> Vec<(&'static str, String)> {
-        let mut all = algorithm_settings(config);
-        all.push(("probing", name_of(config.probing)));
-        all.push(("adaptive_chunks", self.adaptive_chunks.to_string()));
-        all.push(("cache_entries", self.cache.to_string()));
-        all
+        vec![
+            ("read_ahead", name_of(config.read_ahead)),
+            ("one_roundtrip", name_of(config.one_roundtrip)),
+            ("direct", config.direct.to_string()),
+            ("probing", name_of(config.probing)),
+            ("adaptive_chunks", self.adaptive_chunks.to_string()),
+            ("cache_entries", self.cache.to_string()),
+        ]
     }
 }
 
@@ -219,9 +222,8 @@ pub(crate) fn open<T: Timed>(
     cache_entries: u32,
     exchange: &mut dyn Exchange,
 ) -> Result<CachedTable<T>> {
-    let storage = vec![Operation::EMPTY; operations as usize];
-    let cache = vec![CacheEntry::EMPTY; cache_entries as usize];
-    Ok(Table::open(engine, config, storage, exchange)?.with_cache(cache))
+    let (operations, cache) = storage(operations, cache_entries);
+    Ok(Table::open(engine, config, operations, exchange)?.with_cache(cache))
 }
 
 /// Opens a table over an engine whose windows contain one, or are 0.
@@ -231,23 +233,20 @@ pub(crate) fn attach<T: Timed>(
     operations: u32,
     cache_entries: u32,
 ) -> Result<CachedTable<T>> {
-    let storage = vec![Operation::EMPTY; operations as usize];
-    let cache = vec![CacheEntry::EMPTY; cache_entries as usize];
-    Ok(Table::new(engine, config, storage)?.with_cache(cache))
+    let (operations, cache) = storage(operations, cache_entries);
+    Ok(Table::new(engine, config, operations)?.with_cache(cache))
 }
 
-/// Returns the sizes of engines for this number of operations on a table, with `more_words` words
-/// after it and `more_slots` slots after the table's.
-pub(crate) fn engine_sizes(
-    config: &Config,
-    operations: u32,
-    slot_words: u32,
-    more_words: u64,
-    more_slots: u32,
-) -> Sizes {
+fn storage(operations: u32, cache_entries: u32) -> (Vec<Operation>, Vec<CacheEntry>) {
+    let operations = vec![Operation::EMPTY; operations as usize];
+    (operations, vec![CacheEntry::EMPTY; cache_entries as usize])
+}
+
+/// Returns the sizes of engines for this number of operations on a table.
+pub(crate) fn engine_sizes(config: &Config, operations: u32, slot_words: u32) -> Sizes {
     Sizes {
-        window_words: config.words() + more_words,
-        slots: Config::slots(operations) + more_slots,
+        window_words: config.words(),
+        slots: Config::slots(operations),
         slot_words: slot_words.next_multiple_of(8),
         // Each operation posts a READ and a read-ahead, each split in two, or a claim.
         depth: (4 * operations).max(MIN_DEPTH),
@@ -265,14 +264,6 @@ impl PipelineArgs {
 /// Returns the name of a choice of the table as options and reports spell it.
 pub(crate) fn name_of(choice: impl Debug) -> String {
     format!("{choice:?}").to_lowercase()
-}
-
-pub(crate) fn algorithm_settings(config: &Config) -> Vec<(&'static str, String)> {
-    vec![
-        ("read_ahead", name_of(config.read_ahead)),
-        ("one_roundtrip", name_of(config.one_roundtrip)),
-        ("direct", config.direct.to_string()),
-    ]
 }
 
 /// Executes find-or-put of each key of `keys` in batches of the length of `outcomes`, or by

@@ -133,7 +133,7 @@ pub(crate) fn run(mut args: BaleArgs) -> Result<()> {
         let clock = |engine: &&mut dyn Timed| engine.now_ns();
         Ok(bale::run(&kernel, access, args.job.seed, engine, clock, exchange)?)
     };
-    let bench = Work { sizes, orders_atomics: false, run: work };
+    let bench = Work { needs: || sizes.into(), run: work };
     let Some((mut report, files, outcome)) = report_job("bale", &args.job, &bench)? else {
         return Ok(());
     };

@@ -17,7 +17,7 @@ use super::limits::TableLimit;
 use super::report_job;
 use crate::cli::{JobArgs, TransportName, name, on_off, one_of, within};
 use crate::failure::Result;
-use crate::job::Scenario;
+use crate::job::Work;
 use crate::keys::Keys;
 use crate::progress::Progress;
 use crate::run_report::{answer, fields, side_by_side};
@@ -129,7 +129,9 @@ enum KeysName {
 pub(crate) fn run(mut args: MapArgs) -> Result<()> {
     args.job.resolve(TABLE_SIZE, TABLE_SIZE_OVER_VERBS, &[entries::BUCKET_WORDS])?;
     args.check()?;
-    let Some((mut report, files, rows)) = report_job("bench-map", &args.job, &args)? else {
+    let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| args.rows(engine, exchange);
+    let bench = Work { needs: || args.sizes().into(), run: work };
+    let Some((mut report, files, rows)) = report_job("bench-map", &args.job, &bench)? else {
         return Ok(());
     };
     report.parameter("buckets_per_rank", args.buckets_per_owner());
@@ -308,6 +310,46 @@ impl MapArgs {
         Ok(if is_asked { runs } else { Vec::new() })
     }
 
+    fn sizes(&self) -> Sizes {
+        let of = |mode: &Mode| self.config(*mode, false).sizes::<Key, Value>(self.in_flight);
+        let most = |one: Sizes, other: Sizes| Sizes {
+            window_words: one.window_words.max(other.window_words),
+            slots: one.slots.max(other.slots),
+            slot_words: one.slot_words.max(other.slot_words),
+            depth: one.depth.max(other.depth),
+        };
+        self.mode.iter().map(of).reduce(most).unwrap_or_else(|| of(&Mode::Claims))
+    }
+
+    fn rows(&self, mut engine: &mut dyn Timed, exchange: &mut dyn Exchange) -> Result<Vec<MapRow>> {
+        let steps = self.steps();
+        let mut progress = Progress::new(steps.len() as u64, exchange.me() == Owner(0));
+        progress.expecting(0, "the limit of the machine", TableLimit::MAX_TIME);
+        let limit = entries::limit(&mut engine, self.buckets_per_owner(), &self.job, exchange)?;
+        let mut rows: Vec<MapRow> = Vec::new();
+        for of_mode in
+            steps.chunk_by(|one, other| (one.mode, one.direct) == (other.mode, other.direct))
+        {
+            let Some(first) = of_mode.first() else { continue };
+            let mut client = self.open(&mut *engine, first, exchange)?;
+            // The CPU does not reach all words: the same rows follow as posted ones.
+            if first.direct && !client.map.is_direct() {
+                continue;
+            }
+            for step in of_mode {
+                progress.set(
+                    rows.len() as u64,
+                    &format!("{}, {}, {}", name_of(step.mode), step.path(), name(step.workload)),
+                );
+                let runs = self.measure(&mut client, step, exchange)?;
+                let held = client.map.held_lock();
+                rows.extend(MapRow::new(step, self.job.ranks, runs, limit, held));
+            }
+            client.map.clear(exchange)?;
+        }
+        Ok(rows)
+    }
+
     fn summary(&self, rows: &[MapRow]) -> Vec<String> {
         let title = format!(
             "bench-map: {}, {} ranks, keys of 80 and values of 104 bytes",
@@ -354,49 +396,5 @@ impl MapArgs {
                 .push(Note::on(&["held lock"], "a request did not get a lock within its attempts"));
         }
         notes
-    }
-}
-
-impl Scenario for MapArgs {
-    type Output = Vec<MapRow>;
-
-    fn sizes(&self) -> Sizes {
-        let of = |mode: &Mode| self.config(*mode, false).sizes::<Key, Value>(self.in_flight);
-        let most = |one: Sizes, other: Sizes| Sizes {
-            window_words: one.window_words.max(other.window_words),
-            slots: one.slots.max(other.slots),
-            slot_words: one.slot_words.max(other.slot_words),
-            depth: one.depth.max(other.depth),
-        };
-        self.mode.iter().map(of).reduce(most).unwrap_or_else(|| of(&Mode::Claims))
-    }
-
-    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
-        let steps = self.steps();
-        let mut progress = Progress::new(steps.len() as u64, exchange.me() == Owner(0));
-        progress.expecting(0, "the limit of the machine", TableLimit::MAX_TIME);
-        let limit = entries::limit(engine, self.buckets_per_owner(), &self.job, exchange)?;
-        let mut rows: Vec<MapRow> = Vec::new();
-        for of_mode in
-            steps.chunk_by(|one, other| (one.mode, one.direct) == (other.mode, other.direct))
-        {
-            let Some(first) = of_mode.first() else { continue };
-            let mut client = self.open(engine, first, exchange)?;
-            // The CPU does not reach all words: the same rows follow as posted ones.
-            if first.direct && !client.map.is_direct() {
-                continue;
-            }
-            for step in of_mode {
-                progress.set(
-                    rows.len() as u64,
-                    &format!("{}, {}, {}", name_of(step.mode), step.path(), name(step.workload)),
-                );
-                let runs = self.measure(&mut client, step, exchange)?;
-                let held = client.map.held_lock();
-                rows.extend(MapRow::new(step, self.job.ranks, runs, limit, held));
-            }
-            client.map.clear(exchange)?;
-        }
-        Ok(rows)
     }
 }

@@ -96,7 +96,7 @@ pub(crate) fn run(mut args: QueueArgs) -> Result<()> {
         }
         Ok(rows)
     };
-    let bench = Work { sizes, orders_atomics: false, run: work };
+    let bench = Work { needs: || sizes.into(), run: work };
     let Some((mut report, files, rows)) = report_job("bench-queue", &args.job, &bench)? else {
         return Ok(());
     };

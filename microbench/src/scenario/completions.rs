@@ -1,6 +1,6 @@
 //! `completions`: prints shell completion scripts for this command.
 
-use clap::builder::TypedValueParser;
+use clap::builder::{Resettable, Str, TypedValueParser};
 use clap::{Arg, Args, Command};
 use clap_complete::{Shell, generate};
 
@@ -39,32 +39,19 @@ fn offered(command: &Command) -> Command {
     let option = |arg: &Arg| {
         let conflicts = command.get_arg_conflicts_with(arg).into_iter();
         let conflicts = conflicts.filter(|other| !other.is_hide_set()).map(Arg::get_id);
-        let mut option = Arg::new(arg.get_id().clone())
+        Arg::new(arg.get_id().clone())
             .action(arg.get_action().clone())
             .value_parser(arg.get_value_parser().clone())
             .value_hint(arg.get_value_hint())
             .global(arg.is_global_set())
             .required(arg.is_required_set())
-            .conflicts_with_all(conflicts);
-        if let Some(help) = arg.get_help() {
-            option = option.help(help.clone());
-        }
-        if let Some(values) = arg.get_num_args() {
-            option = option.num_args(values);
-        }
-        if let Some(names) = arg.get_value_names() {
-            option = option.value_names(names);
-        }
-        if let Some(separator) = arg.get_value_delimiter() {
-            option = option.value_delimiter(separator);
-        }
-        if let Some(short) = arg.get_short() {
-            option = option.short(short);
-        }
-        if let Some(long) = arg.get_long() {
-            option = option.long(long.to_owned());
-        }
-        option
+            .conflicts_with_all(conflicts)
+            .help(Resettable::from(arg.get_help().cloned()))
+            .num_args(Resettable::from(arg.get_num_args()))
+            .value_names(arg.get_value_names().unwrap_or_default().to_vec())
+            .value_delimiter(arg.get_value_delimiter())
+            .short(arg.get_short())
+            .long(Resettable::from(arg.get_long().map(|long| Str::from(long.to_owned()))))
     };
     let shown = command.get_arguments().filter(|arg| !arg.is_hide_set());
     Command::new(command.get_name().to_owned())

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use probeline::transport::{Exchange, Sizes};
+use probeline::transport::Exchange;
 use probeline_programs::Timed;
 use probeline_programs::contigs::{self, Options, Totals};
 use probeline_programs::kmers::Kmer;
@@ -11,12 +11,11 @@ use probeline_programs::sequences::Inputs;
 use probeline_report::results::format::{fixed, text};
 use probeline_report::results::row;
 
-use super::kmers::{SequenceArgs, TABLE_SIZE_HELP, agreed, is_shared, progress};
+use super::kmers::{SequenceArgs, TABLE_SIZE_HELP, is_shared, progress};
 use super::report_job;
-use crate::agreement::Input;
 use crate::cli::{JobArgs, with_several_engines};
 use crate::failure::{Failure, Result};
-use crate::job::{Open, Scenario};
+use crate::job::{Needs, Open, Scenario};
 use crate::units::{counted, thousands};
 
 #[derive(Args, Clone, Debug)]
@@ -133,12 +132,8 @@ impl Search {
 impl Scenario for Search {
     type Output = ContigsRow;
 
-    fn sizes(&self) -> Sizes {
-        self.args.sequences.sizes(&self.args.job)
-    }
-
-    fn inputs(&self) -> Vec<Input> {
-        agreed(&self.inputs, &[&self.args.out])
+    fn needs(&self) -> Needs {
+        self.args.sequences.needs(&self.inputs, &[&self.args.out], &self.args.job)
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {

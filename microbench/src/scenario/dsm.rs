@@ -13,7 +13,7 @@ use probeline_report::results::row;
 use super::{report_job, without_cpu_time};
 use crate::cli::{JobArgs, TransportName, name, one_of};
 use crate::failure::{Failure, Result};
-use crate::job::Work;
+use crate::job::{Needs, Work};
 use crate::run_report::fields;
 use crate::size::Size;
 
@@ -210,7 +210,7 @@ pub(crate) fn run(mut args: DsmArgs) -> Result<()> {
         let run = dsm::run(&options, engine, exchange)?;
         DsmRow::new(&args, &run, exchange)
     };
-    let bench = Work { sizes, orders_atomics: true, run: work };
+    let bench = Work { needs: || Needs { orders_atomics: true, ..sizes.into() }, run: work };
     let Some((mut report, files, row)) = report_job("dsm", &args.job, &bench)? else {
         return Ok(());
     };

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::builder::TypedValueParser;
 use clap::{Args, ValueHint, value_parser};
 use probeline::table::{Config, OneRoundtrip};
-use probeline::transport::{Exchange, Owner, Sizes};
+use probeline::transport::{Exchange, Owner};
 use probeline_programs::explore::{
     self, Ending, Exploration, Explored, MAX_TREES_BYTES, Property, StatesChoice,
 };
@@ -26,7 +26,7 @@ use crate::cli::{ChunkArgs, JobArgs, TransportName, heading, one_of, power_of_tw
 use crate::digest::Digest;
 use crate::failure::{Failure, REFUTED, Result};
 use crate::interrupt::Interrupt;
-use crate::job::{Open, Scenario};
+use crate::job::{Needs, Open, Scenario};
 use crate::progress::Progress;
 use crate::run_report::fields;
 use crate::size::Size;
@@ -211,37 +211,35 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
 impl Scenario for Job {
     type Output = (Explored, Option<TableLimit>);
 
-    fn sizes(&self) -> Sizes {
-        self.exploration.sizes()
-    }
-
-    fn inputs(&self) -> Vec<Input> {
+    fn needs(&self) -> Needs {
         let model = &self.args.model;
         // Lists of numbers, each after its length.
         let properties = self.exploration.properties.iter().map(Property::encoding);
         let properties = properties.flat_map(|of| [vec![of.len() as u64], of].concat());
-        vec![
+        let inputs = vec![
             Input {
                 name: "net",
-                digest: Digest::from_list("net", self.exploration.net.encoding()),
+                value: Digest::from_list("net", self.exploration.net.encoding()).to_string(),
                 advice: format!(
                     "and with the same net: each rank reads {model} itself, and the files differ"
                 ),
             },
             Input {
                 name: "packing",
-                digest: Digest::from_list("packing", self.exploration.packing.encoding()),
+                value: Digest::from_list("packing", self.exploration.packing.encoding())
+                    .to_string(),
                 advice: "of the same build: the layout of states differs".to_owned(),
             },
             Input {
                 name: "properties",
-                digest: Digest::from_list("properties", properties),
+                value: Digest::from_list("properties", properties).to_string(),
                 advice: format!(
                     "and with the same net: each rank reads {model} itself, and the names in \
                      --invariant mean other places"
                 ),
             },
-        ]
+        ];
+        Needs { inputs, ..self.exploration.sizes().into() }
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {

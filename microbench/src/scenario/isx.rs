@@ -63,7 +63,7 @@ pub(crate) fn run(mut args: IsxArgs) -> Result<()> {
         let (times, _) = isx::run(&options, engine, |engine| engine.now_ns(), exchange)?;
         Ok(IsxRow::new(&options, exchange.owners(), &times))
     };
-    let sort = Work { sizes, orders_atomics: false, run: work };
+    let sort = Work { needs: || sizes.into(), run: work };
     let Some((mut report, files, row)) = report_job("isx", &args.job, &sort)? else {
         return Ok(());
     };

@@ -17,7 +17,7 @@ use crate::agreement::Input;
 use crate::cli::{JobArgs, TransportName};
 use crate::digest::Digest;
 use crate::failure::{Failure, Result};
-use crate::job::Scenario;
+use crate::job::{Needs, Work};
 use crate::machine::memory_available;
 use crate::output_file::{OutputFile, check_distinct};
 use crate::progress::Progress;
@@ -110,35 +110,37 @@ impl SequenceArgs {
         self.k <= <u64 as Kmer>::MAX_K
     }
 
-    /// Returns the sizes of the engine over which ranks send k-mers.
-    pub(crate) fn sizes(&self, job: &JobArgs) -> Sizes {
-        match (is_shared(job), self.is_narrow()) {
+    /// Returns the sizes of the engine over which ranks send k-mers, and the inputs on which ranks agree:
+    /// the files that they read, and those that they write together.
+    pub(crate) fn needs(
+        &self,
+        inputs: &Inputs,
+        written: &[&Option<PathBuf>],
+        job: &JobArgs,
+    ) -> Needs {
+        let sizes = match (is_shared(job), self.is_narrow()) {
             (true, _) => IDLE,
             (_, true) => Options::sizes::<u64>(job.ranks),
             (_, false) => Options::sizes::<u128>(job.ranks),
-        }
+        };
+        let files = Input {
+            name: "files",
+            value: Digest::from_list("files", inputs.lengths()).to_string(),
+            advice: "and with the same files: each rank reads a part, and their lengths differ"
+                .to_owned(),
+        };
+        let written = Input {
+            name: "written",
+            value: Digest::of(&format!("{written:?}")).to_string(),
+            advice: "and with the same files to write: each rank writes a part".to_owned(),
+        };
+        Needs { inputs: vec![files, written], ..sizes.into() }
     }
 }
 
 /// Returns whether all ranks add to the same counters.
 pub(crate) fn is_shared(job: &JobArgs) -> bool {
     job.transport == TransportName::Shm
-}
-
-/// Returns the inputs on which ranks agree: the files that they read, and those that they write together.
-pub(crate) fn agreed(inputs: &Inputs, written: &[&Option<PathBuf>]) -> Vec<Input> {
-    let files = Input {
-        name: "files",
-        digest: Digest::from_list("files", inputs.lengths()),
-        advice: "and with the same files: each rank reads a part, and their lengths differ"
-            .to_owned(),
-    };
-    let written = Input {
-        name: "written",
-        digest: Digest::of(&format!("{written:?}")),
-        advice: "and with the same files to write: each rank writes a part".to_owned(),
-    };
-    vec![files, written]
 }
 
 /// Returns the progress of reading files, and what advances it by the bytes that this rank has read.
@@ -190,13 +192,6 @@ pub(crate) struct KmersArgs {
     pub(crate) job: JobArgs,
 }
 
-/// The files, which every rank examines itself, and the parameters of the count.
-struct Count {
-    args: KmersArgs,
-    inputs: Inputs,
-    options: Options,
-}
-
 row! {
     pub(crate) struct KmersRow {
         k: u32 = "bases of a k-mer" => ("k", text),
@@ -223,8 +218,13 @@ pub(crate) fn run(mut args: KmersArgs) -> Result<()> {
     let written = [("--out", &args.out), ("--out-binary", &args.out_binary)];
     let others = [("--histogram", &args.histogram)];
     args.sequences.check_outputs(&written, &others, &args.job)?;
-    let count = Count { args, inputs, options };
-    let args = &count.args;
+    let work =
+        |engine: &mut dyn Timed, exchange: &mut dyn Exchange| match args.sequences.is_narrow() {
+            true => args.count::<u64>(&inputs, &options, engine, exchange),
+            false => args.count::<u128>(&inputs, &options, engine, exchange),
+        };
+    let needs = || args.sequences.needs(&inputs, &[&args.out, &args.out_binary], &args.job);
+    let count = Work { needs, run: work };
     let mut histogram =
         args.histogram.as_ref().map(|path| OutputFile::of(path, args.job.reports())).transpose()?;
     let Some((mut report, files, (row, counts))) = report_job("kmers", &args.job, &count)? else {
@@ -236,8 +236,8 @@ pub(crate) fn run(mut args: KmersArgs) -> Result<()> {
     }
     let KmersRow { distinct, kmers, seconds, kmers_per_s, .. } = row;
     report.parameter("canonical", !args.no_canonical);
-    report.parameter("max_table_bytes", count.options.max_table_bytes);
-    report.parameter("filter_bytes", count.options.filter_bytes);
+    report.parameter("max_table_bytes", options.max_table_bytes);
+    report.parameter("filter_bytes", options.filter_bytes);
     report.summary = vec![format!(
         "kmers: {} different {}-mers of {} in {seconds:.2} s, {}",
         thousands(distinct),
@@ -245,7 +245,7 @@ pub(crate) fn run(mut args: KmersArgs) -> Result<()> {
         thousands(kmers),
         rate(kmers_per_s),
     )];
-    if count.options.filter_bytes > 0 {
+    if options.filter_bytes > 0 {
         report.note(["filter: k-mers that occur once are left out"]);
     }
     if row.kmers == 0 {
@@ -266,24 +266,24 @@ impl KmersArgs {
         }
         Ok(())
     }
-}
 
-impl Count {
     fn count<K: Kmer>(
         &self,
+        inputs: &Inputs,
+        options: &Options,
         engine: &mut dyn Timed,
         exchange: &mut dyn Exchange,
     ) -> Result<(KmersRow, Vec<u64>)> {
         let start_ns = engine.now_ns();
         let ranks = exchange.owners();
-        let advance = progress(&self.options, &self.inputs, exchange);
-        let lanes = (!is_shared(&self.args.job)).then_some(&mut *engine);
-        let counts = kmers::run::<K, _>(&self.options, &self.inputs, lanes, exchange, advance)?;
+        let advance = progress(options, inputs, exchange);
+        let lanes = (!is_shared(&self.job)).then_some(&mut *engine);
+        let counts = kmers::run::<K, _>(options, inputs, lanes, exchange, advance)?;
         let seconds = (engine.now_ns() - start_ns) as f64 / 1e9;
-        self.args.write_files(&counts, exchange)?;
+        self.write_files(&counts, exchange)?;
         let totals = counts.totals;
         let row = KmersRow {
-            k: self.options.k,
+            k: options.k,
             ranks,
             kmers: totals.kmers,
             distinct: totals.distinct,
@@ -294,24 +294,5 @@ impl Count {
             growths: totals.growths,
         };
         Ok((row, totals.histogram))
-    }
-}
-
-impl Scenario for Count {
-    type Output = (KmersRow, Vec<u64>);
-
-    fn sizes(&self) -> Sizes {
-        self.args.sequences.sizes(&self.args.job)
-    }
-
-    fn inputs(&self) -> Vec<Input> {
-        agreed(&self.inputs, &[&self.args.out, &self.args.out_binary])
-    }
-
-    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
-        match self.args.sequences.is_narrow() {
-            true => self.count::<u64>(engine, exchange),
-            false => self.count::<u128>(engine, exchange),
-        }
     }
 }

@@ -22,7 +22,7 @@ use self::row::LatencyRow;
 use super::{OPERATIONS, peer, report_job};
 use crate::cli::{ChunkListArgs, JobArgs, max_chunks, seconds, with_default};
 use crate::failure::{Failure, Result};
-use crate::job::Scenario;
+use crate::job::{Needs, Scenario};
 use crate::meter::WORDS;
 use crate::progress::Progress;
 use crate::run_report::fields;
@@ -206,22 +206,17 @@ impl Scenario for LatencyArgs {
     /// The rows, and the cost of reading the clock in nanoseconds.
     type Output = (Vec<LatencyRow>, u64);
 
-    fn sizes(&self) -> Sizes {
+    fn needs(&self) -> Needs {
         let longest = self.chunks.chunk_buckets.iter().chain(&WORDS).max();
-        let slot_words = longest.copied().unwrap_or(8).next_multiple_of(8);
-        let slots = free_slot().0 + 1;
-        Sizes {
-            slots,
-            depth: FILLING_DEPTH,
-            ..engine_sizes(&self.config(8), OPERATIONS, slot_words, 0, 0)
+        let slot_words = longest.copied().unwrap_or(8);
+        let sizes = engine_sizes(&self.config(8), OPERATIONS, slot_words);
+        // The time of READ, WRITE, CAS and FAA, one after the other. It exceeds that of the
+        // find-or-puts at one load factor and their floors.
+        let rows = raw::ROWS as f64 * (1.0 + 1.0 / WARM_UP_SHARE as f64);
+        Needs {
+            longest_alone: Duration::from_secs_f64(self.seconds_per_measurement * rows),
+            ..Sizes { slots: free_slot().0 + 1, depth: FILLING_DEPTH, ..sizes }.into()
         }
-    }
-
-    /// Returns the time of READ, WRITE, CAS and FAA, one after the other. It exceeds that of the
-    /// find-or-puts at one load factor and their floors.
-    fn longest_alone(&self) -> Duration {
-        let warm_up = 1.0 / WARM_UP_SHARE as f64;
-        Duration::from_secs_f64(self.seconds_per_measurement * raw::ROWS as f64 * (1.0 + warm_up))
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {

@@ -17,7 +17,7 @@ pub(crate) use self::table_limit::TableLimit;
 use super::{broadcast, peer, report_job};
 use crate::cli::{JobArgs, TransportName, seconds, with_default};
 use crate::failure::Result;
-use crate::job::Scenario;
+use crate::job::{Needs, Scenario};
 use crate::machine::memory_available;
 use crate::meter::{Meter, Operation, Plan, WORDS};
 use crate::progress::Progress;
@@ -117,17 +117,14 @@ impl LimitsArgs {
 impl Scenario for LimitsArgs {
     type Output = Vec<Round>;
 
-    fn sizes(&self) -> Sizes {
-        Sizes {
+    fn needs(&self) -> Needs {
+        let sizes = Sizes {
             window_words: self.job.buckets_per_owner(),
             slots: self.in_flight,
             slot_words: WORDS[WORDS.len() - 1],
             depth: self.in_flight,
-        }
-    }
-
-    fn longest_alone(&self) -> Duration {
-        self.time()
+        };
+        Needs { longest_alone: self.time(), ..sizes.into() }
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {

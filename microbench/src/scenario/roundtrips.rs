@@ -2,7 +2,7 @@
 
 use clap::Args;
 use probeline::table::{Config, Outcome};
-use probeline::transport::{Exchange, Owner, Sizes};
+use probeline::transport::{Exchange, Owner};
 use probeline_programs::Timed;
 use probeline_report::distinct;
 use probeline_report::results::format::{fixed, text};
@@ -11,7 +11,7 @@ use probeline_report::results::{Layout, row};
 use super::{OPERATIONS, report_job, too_few_chunks};
 use crate::cli::{ChunkListArgs, JobArgs, max_chunks, with_default};
 use crate::failure::{Failure, Result};
-use crate::job::Scenario;
+use crate::job::Work;
 use crate::keys::nth;
 use crate::progress::Progress;
 use crate::run_report::{answer, side_by_side, some_of};
@@ -60,7 +60,11 @@ row! {
 
 pub(crate) fn run(mut args: RoundtripsArgs) -> Result<()> {
     args.job.resolve(Size::mib(32), Size::mib(1), &args.chunks.chunk_buckets)?;
-    let Some((mut report, files, output)) = report_job("roundtrips", &args.job, &args)? else {
+    let slot_words = args.chunks.chunk_buckets.iter().copied().max().unwrap_or(8);
+    let needs = || engine_sizes(&args.config(8), OPERATIONS, slot_words).into();
+    let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| args.count(engine, exchange);
+    let count = Work { needs, run: work };
+    let Some((mut report, files, output)) = report_job("roundtrips", &args.job, &count)? else {
         return Ok(());
     };
     report.parameter("max_chunks", args.max_chunks);
@@ -105,6 +109,28 @@ impl RoundtripsRow {
 impl RoundtripsArgs {
     fn config(&self, chunk_buckets: u32) -> Config {
         self.job.config(chunk_buckets, self.max_chunks)
+    }
+
+    /// Fills a table for each C. Rank 0 inserts.
+    fn count(
+        &self,
+        engine: &mut dyn Timed,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Vec<RoundtripsRow>> {
+        let measures = exchange.me() == Owner(0);
+        let chunks = &self.chunks.chunk_buckets;
+        let mut progress = Progress::new(LAST_STEP * chunks.len() as u64, measures);
+        let mut rows = Vec::new();
+        for (turn, &chunk_buckets) in (0..).zip(chunks) {
+            let config = self.config(chunk_buckets);
+            let mut table = open(&mut *engine, config, OPERATIONS, 0, exchange)?;
+            table.clear(exchange)?;
+            if measures {
+                rows.extend(self.fill(&mut table, &mut progress, turn * LAST_STEP)?);
+            }
+            exchange.barrier()?;
+        }
+        Ok(rows)
     }
 
     fn fill<T: Timed>(
@@ -152,33 +178,6 @@ impl RoundtripsArgs {
                 outgoing_roundtrips: mean(total.outgoing_roundtrips),
                 effective_roundtrips: mean(total.effective_roundtrips),
             });
-        }
-        Ok(rows)
-    }
-}
-
-impl Scenario for RoundtripsArgs {
-    type Output = Vec<RoundtripsRow>;
-
-    fn sizes(&self) -> Sizes {
-        let slot_words = self.chunks.chunk_buckets.iter().copied().max().unwrap_or(8);
-        engine_sizes(&self.config(8), OPERATIONS, slot_words, 0, 0)
-    }
-
-    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
-        let engine: &mut dyn Timed = engine;
-        let measures = exchange.me() == Owner(0);
-        let chunks = &self.chunks.chunk_buckets;
-        let mut progress = Progress::new(LAST_STEP * chunks.len() as u64, measures);
-        let mut rows = Vec::new();
-        for (turn, &chunk_buckets) in (0..).zip(chunks) {
-            let mut table =
-                open(&mut *engine, self.config(chunk_buckets), OPERATIONS, 0, exchange)?;
-            table.clear(exchange)?;
-            if measures {
-                rows.extend(self.fill(&mut table, &mut progress, turn * LAST_STEP)?);
-            }
-            exchange.barrier()?;
         }
         Ok(rows)
     }

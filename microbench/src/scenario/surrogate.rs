@@ -102,7 +102,7 @@ pub(crate) fn run(mut args: SurrogateArgs) -> Result<()> {
         let is_real = args.job.transport != TransportName::Sim;
         Ok((rows, is_real && pinning::waits_for_cpus(exchange)?))
     };
-    let simulation = Work { sizes: options.sizes(), orders_atomics: false, run: work };
+    let simulation = Work { needs: || options.sizes().into(), run: work };
     let Some((mut report, files, (rows, waits_for_cpus))) =
         report_job("surrogate", &args.job, &simulation)?
     else {

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use clap::{Args, ValueEnum};
 use probeline::table::{Config, Outcome, Stats};
-use probeline::transport::{Exchange, Owner, Sizes};
+use probeline::transport::{Exchange, Owner};
 use probeline_programs::Timed;
 use probeline_report::results::format::{fixed, millions, percent, text};
 use probeline_report::results::{Note, row};
@@ -14,7 +14,7 @@ use super::limits::TableLimit;
 use super::report_job;
 use crate::cli::{ChunkArgs, JobArgs, TransportName, name, with_default};
 use crate::failure::Result;
-use crate::job::Scenario;
+use crate::job::{Needs, Scenario};
 use crate::keys::Keys;
 use crate::progress::Progress;
 use crate::run_report::{answer, fields, head};
@@ -276,8 +276,8 @@ impl ThroughputArgs {
 impl Scenario for ThroughputArgs {
     type Output = (Vec<ThroughputRow>, Option<TableLimit>);
 
-    fn sizes(&self) -> Sizes {
-        engine_sizes(&self.config(), self.pipeline.in_flight, self.chunks.chunk_buckets, 0, 0)
+    fn needs(&self) -> Needs {
+        engine_sizes(&self.config(), self.pipeline.in_flight, self.chunks.chunk_buckets).into()
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {

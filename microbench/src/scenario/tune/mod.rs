@@ -22,7 +22,7 @@ use super::latency::{FILLING, FILLING_DEPTH};
 use super::{OPERATIONS, report_job};
 use crate::cli::{JobArgs, TransportName, name, on_off, with_default, within};
 use crate::failure::{Failure, Result};
-use crate::job::Scenario;
+use crate::job::{Needs, Scenario};
 use crate::meter::depths;
 use crate::output_file::OutputFile;
 use crate::progress::waiting;
@@ -239,13 +239,14 @@ impl TuneArgs {
 impl Scenario for TuneArgs {
     type Output = Found;
 
-    fn sizes(&self) -> Sizes {
-        Sizes {
+    fn needs(&self) -> Needs {
+        let sizes = Sizes {
             window_words: self.config().words(),
             slots: Config::slots(self.in_flight.max(FILLING)),
             slot_words: CHUNK_BUCKETS[CHUNK_BUCKETS.len() - 1],
             depth: (4 * self.in_flight).max(FILLING_DEPTH),
-        }
+        };
+        sizes.into()
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Found> {
