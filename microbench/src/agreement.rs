@@ -248,7 +248,7 @@ mod tests {
             let line = [&["probeline", name], input(name)].concat();
             let matches = Cli::command().try_get_matches_from(line).unwrap();
             let mut cli = Cli::from_arg_matches(&matches).unwrap();
-            assert!(cli.command.job().is_some(), "{command}");
+            assert!(cli.command.options().is_some(), "{command}");
         }
     }
 

@@ -36,7 +36,7 @@ use std::process::{self, ExitCode};
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use cli::{GlobalArgs, JobArgs};
+use cli::GlobalArgs;
 use failure::Result;
 use options::Options;
 use scenario::{
@@ -44,7 +44,6 @@ use scenario::{
     latency as bench_latency, limits, report as page, roundtrips, simulate, surrogate, throughput,
     topology, tune,
 };
-use tuning_file::TuningFile;
 
 /// Distributed data structures over one-sided RDMA: measure them, count k-mers, find unitigs, explore Petri
 /// nets, sort.
@@ -151,14 +150,12 @@ fn command() -> Result<Command> {
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| end_by_clap(error));
     let Cli { global, mut command } = cli;
     terminal::set_quiet(global.quiet);
-    if let Some((option, file)) = command.tuning_file().zip(tuning_file) {
-        *option = Some(file);
-    }
-    if let Some(job) = command.job()
+    if let Some(options) = command.options()
         && let Some((name, matches)) = matches.subcommand()
         && let Some(definition) = definition.find_subcommand(name)
     {
-        job.options = Options::parsed(definition, matches);
+        *options = Options::parsed(definition, matches);
+        options.tuning = tuning_file;
     }
     Ok(command)
 }
@@ -175,36 +172,28 @@ fn end_by_clap(error: clap::Error) -> ! {
 }
 
 impl Command {
-    fn job(&mut self) -> Option<&mut JobArgs> {
-        match self {
-            Self::BenchLatency(args) => Some(&mut args.job),
-            Self::BenchThroughput(args) => Some(&mut args.job),
-            Self::BenchMap(args) => Some(&mut args.job),
-            Self::BenchQueue(args) => Some(&mut args.job),
-            Self::Roundtrips(args) => Some(&mut args.job),
-            Self::Limits(args) => Some(&mut args.job),
-            Self::Compare(args) => Some(&mut args.job),
-            Self::Explore(args) => Some(&mut args.job),
-            Self::Contigs(args) => Some(&mut args.job),
-            Self::Kmers(args) => Some(&mut args.job),
-            Self::Surrogate(args) => Some(&mut args.job),
-            Self::Dsm(args) => Some(&mut args.job),
-            Self::Isx(args) => Some(&mut args.job),
-            Self::Bale(args) => Some(&mut args.job),
-            Self::Tune(args) => Some(&mut args.job),
-            Self::Simulate(_)
-            | Self::Report(_)
-            | Self::Topology(_)
-            | Self::Doctor(_)
-            | Self::Completions(_) => None,
-        }
-    }
-
-    fn tuning_file(&mut self) -> Option<&mut Option<TuningFile>> {
-        match self {
-            Self::Simulate(args) => Some(&mut args.tuning_file),
-            _ => self.job().map(|job| &mut job.tuning_file),
-        }
+    fn options(&mut self) -> Option<&mut Options> {
+        Some(match self {
+            Self::BenchLatency(args) => &mut args.job.options,
+            Self::BenchThroughput(args) => &mut args.job.options,
+            Self::BenchMap(args) => &mut args.job.options,
+            Self::BenchQueue(args) => &mut args.job.options,
+            Self::Roundtrips(args) => &mut args.job.options,
+            Self::Limits(args) => &mut args.job.options,
+            Self::Compare(args) => &mut args.job.options,
+            Self::Explore(args) => &mut args.job.options,
+            Self::Contigs(args) => &mut args.job.options,
+            Self::Kmers(args) => &mut args.job.options,
+            Self::Surrogate(args) => &mut args.job.options,
+            Self::Dsm(args) => &mut args.job.options,
+            Self::Isx(args) => &mut args.job.options,
+            Self::Bale(args) => &mut args.job.options,
+            Self::Tune(args) => &mut args.job.options,
+            Self::Simulate(args) => &mut args.options,
+            Self::Report(_) | Self::Topology(_) | Self::Doctor(_) | Self::Completions(_) => {
+                return None;
+            }
+        })
     }
 }
 

@@ -10,6 +10,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::digest::Digest;
+use crate::tuning_file::TuningFile;
 
 /// The maximum length of a value that is compared as text; a longer value is compared by its
 /// digest.
@@ -19,6 +20,8 @@ const MAX_VALUE_BYTES: usize = 100;
 pub(crate) struct Options {
     command: String,
     all: Vec<Given>,
+    /// The file of `--tuning`, from which defaults come.
+    pub(crate) tuning: Option<TuningFile>,
 }
 
 /// An option that has a value: from the command line, from a tuning, or by default.
@@ -46,7 +49,8 @@ impl Options {
     pub(crate) fn parsed(definition: &Command, matches: &ArgMatches) -> Self {
         let option = |option: &Arg| Given::of(option, matches);
         let command = definition.get_name().to_owned();
-        Self { command, all: definition.get_arguments().filter_map(option).collect() }
+        let all = definition.get_arguments().filter_map(option).collect();
+        Self { command, all, tuning: None }
     }
 
     pub(crate) fn command(&self) -> &str {

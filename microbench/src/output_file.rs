@@ -1,7 +1,7 @@
 //! A file for results.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -41,21 +41,15 @@ impl OutputFile {
         Ok(self.file.insert(file.map_err(refused)?))
     }
 
-    /// Truncates the file and returns a writer, which the caller flushes.
-    fn emptied(&mut self) -> Result<BufWriter<&File>> {
-        let file = match self.file {
+    /// Replaces the content of the file.
+    pub(crate) fn write(&mut self, text: &str) -> Result<()> {
+        let mut file = match self.file {
             Some(ref file) => file,
             None => self.open()?,
         };
         // Ignores an error: devices and pipes cannot be truncated.
         let _ = file.set_len(0);
-        Ok(BufWriter::new(file))
-    }
-
-    pub(crate) fn write(&mut self, text: &str) -> Result<()> {
-        let mut file = self.emptied()?;
-        file.write_all(text.as_bytes())?;
-        Ok(file.flush()?)
+        Ok(file.write_all(text.as_bytes())?)
     }
 }
 

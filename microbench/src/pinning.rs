@@ -28,7 +28,7 @@ pub(crate) fn pin_rank(
     exchange: &mut dyn Exchange,
     said: &mut Vec<String>,
 ) -> Result<MemoryPolicy> {
-    let huge = args.huge_pages();
+    let huge = args.huge_pages;
     if args.pin == Some(false) {
         said.push("ranks are not pinned".to_owned());
         return Ok(MemoryPolicy { node: None, huge });
@@ -43,6 +43,8 @@ pub(crate) fn pin_rank(
     if args.pin == Some(true) {
         insist(pinned.as_ref().err(), exchange)?;
     }
+    let unpinned =
+        |why: &Failure| format!("{why}; containers often forbid this. Continuing without pinning.");
     note::say_once(Missing::Pinning, pinned.as_ref().err().map(unpinned), exchange)?;
     let mine = pinned.ok();
     let [cpu, node] = mine.map_or([UNPINNED, 0], |mine| [mine.cpu.0, mine.node.0].map(u64::from));
@@ -100,21 +102,13 @@ fn pin(
     Ok(*mine)
 }
 
-pub(crate) fn unpinned(why: &Failure) -> String {
-    format!("{why}; containers often forbid this. Continuing without pinning.")
-}
-
-pub(crate) fn must_pin(why: &Failure) -> Failure {
-    Failure::new(format!(
-        "{why}: allow sched_setaffinity where ranks run, or leave out --pin cores"
-    ))
-}
-
 /// Fails on all ranks if a rank that must be pinned cannot be.
 fn insist(failure: Option<&Failure>, exchange: &mut dyn Exchange) -> Result<()> {
     match (note::first_rank(failure.is_some(), exchange)?, failure) {
         (None, _) => Ok(()),
-        (Some(rank), Some(why)) if rank == exchange.me().0 => Err(must_pin(why)),
+        (Some(rank), Some(why)) if rank == exchange.me().0 => Err(Failure::new(format!(
+            "{why}: allow sched_setaffinity where ranks run, or leave out --pin cores"
+        ))),
         (Some(rank), _) => {
             let what = format!("rank {rank} cannot be pinned: see the message of that rank");
             Err(Failure::new(what).everywhere())

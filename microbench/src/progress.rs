@@ -62,31 +62,27 @@ pub(crate) fn redrawing<R>(mut draw: impl FnMut() + Send, work: impl FnOnce() ->
     })
 }
 
-fn is_shown(asked: bool) -> bool {
-    asked && terminal::draws_progress()
-}
-
 pub(crate) struct Progress {
-    /// `None` if the number of steps is unknown.
-    total: Option<u64>,
-    bar: Option<ProgressBar>,
+    /// Hidden until the line is due.
+    bar: ProgressBar,
     /// Calls of [`advance`](Self::advance).
     advanced: u64,
     shown: bool,
-    start: Instant,
 }
 
 impl Progress {
     /// Creates a bar of `total` steps, or a line for steps of an unknown number. `shown` must be
     /// true on one rank only.
     pub(crate) fn new(total: impl Into<Option<u64>>, shown: bool) -> Self {
-        Self {
-            total: total.into(),
-            bar: None,
-            advanced: 0,
-            shown: is_shown(shown),
-            start: Instant::now(),
-        }
+        let total = total.into();
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
+        let template = match total {
+            Some(_) => "{bar:40} {percent:>3}% {elapsed} {msg}",
+            None => "{elapsed} {msg}",
+        };
+        let style = ProgressStyle::with_template(template);
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Self { bar, advanced: 0, shown: shown && terminal::draws_progress() }
     }
 
     pub(crate) fn set(&mut self, done: u64, doing: &str) {
@@ -100,14 +96,17 @@ impl Progress {
     }
 
     pub(crate) fn expecting(&mut self, done: u64, doing: &str, expected: Duration) {
-        if !self.shown || (self.bar.is_none() && !is_due(elapsed(), expected)) {
+        if !self.shown || (self.bar.is_hidden() && !is_due(elapsed(), expected)) {
             return;
         }
         let message = match expected {
             long if long >= QUIET_FOR => format!("{doing}, up to {} s", long.as_secs()),
             _ => doing.to_owned(),
         };
-        let bar = self.bar();
+        let bar = &self.bar;
+        if bar.is_hidden() {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
         bar.set_message(probeline_report::results::printable::line(&message).into_owned());
         bar.set_position(done);
         match expected {
@@ -123,28 +122,11 @@ impl Progress {
         }
         redrawing(|| self.expecting(done, doing, Duration::ZERO), work)
     }
-
-    fn bar(&mut self) -> &ProgressBar {
-        self.bar.get_or_insert_with(|| bar(self.total, self.start.elapsed()))
-    }
-}
-
-fn bar(total: Option<u64>, elapsed: Duration) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
-    let template = match total {
-        Some(_) => "{bar:40} {percent:>3}% {elapsed} {msg}",
-        None => "{elapsed} {msg}",
-    };
-    let style = ProgressStyle::with_template(template);
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.with_elapsed(elapsed)
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.bar.finish_and_clear();
     }
 }
 
@@ -180,8 +162,8 @@ mod tests {
     fn draws_nothing_without_terminal() {
         let mut progress = Progress::new(3, false);
         progress.expecting(1, "work", Duration::from_secs(60));
-        assert!(progress.bar.is_none());
+        assert!(progress.bar.is_hidden());
         assert_eq!(progress.during(2, "work", || 7), 7);
-        assert!(progress.bar.is_none());
+        assert!(progress.bar.is_hidden());
     }
 }

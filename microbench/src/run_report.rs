@@ -14,10 +14,10 @@ use crate::cli::{JobArgs, OutputArgs, TransportName};
 use crate::failure::Result;
 use crate::findings;
 use crate::machine::Machine;
+use crate::options::Options;
 use crate::output_file::{OutputFile, check_distinct};
 use crate::size::Size;
 use crate::terminal;
-use crate::tuning_file::TuningFile;
 
 /// Columns of a terminal. Longer facts are truncated; the JSON has them in full.
 const WIDTH: usize = 100;
@@ -123,12 +123,12 @@ impl<R: Row> RunReport<R> {
         self.parameter("table_bytes", job.table_size.0);
         self.parameter("buckets_per_rank", job.buckets_per_owner());
         self.parameter("seed", job.seed);
-        self.tuning_file(job.tuning_file.as_ref());
+        self.tuning_file(&job.options);
     }
 
     /// Adds the file of `--tuning`, and the options that override it.
-    pub(crate) fn tuning_file(&mut self, file: Option<&TuningFile>) {
-        let Some(file) = file else { return };
+    pub(crate) fn tuning_file(&mut self, options: &Options) {
+        let Some(file) = &options.tuning else { return };
         self.parameter("tuning", file.path.as_str());
         if !file.given.is_empty() {
             self.parameter("given_besides_tuning", file.given.as_str());
@@ -318,16 +318,9 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn open(args: &OutputArgs) -> Result<Self> {
-        Self::of(args, true)
-    }
-
-    pub(crate) fn from_job(args: &JobArgs) -> Result<Self> {
-        Self::of(&args.output, args.reports())
-    }
-
-    /// Opens the files. Refuses one path for two formats: the second would overwrite the first.
-    fn of(args: &OutputArgs, writes: bool) -> Result<Self> {
+    /// Opens the files if this rank `writes` the results. Refuses one path for two formats: the second
+    /// would overwrite the first.
+    pub(crate) fn open(args: &OutputArgs, writes: bool) -> Result<Self> {
         check_distinct(&[], args.files())?;
         let mut all = Vec::new();
         for (option, path) in args.files() {

@@ -139,26 +139,21 @@ pub(crate) fn one_roundtrip() -> impl TypedValueParser<Value = OneRoundtrip> {
 /// A table with a cache of buckets; its operations and cache are on the heap.
 pub(crate) type CachedTable<T> = Table<T, Vec<Operation>, Vec<CacheEntry>>;
 
-impl AlgorithmArgs {
+impl TableArgs {
     pub(crate) fn config(&self, job: &JobArgs, chunk_buckets: u32, max_chunks: u32) -> Config {
+        let AlgorithmArgs { paper, read_ahead, one_roundtrip, direct } = self.algorithm;
         let buckets = job.buckets_per_owner();
-        let base = if self.paper { Config::paper(buckets) } else { Config::new(buckets) };
+        let base = if paper { Config::paper(buckets) } else { Config::new(buckets) };
         let simulated = job.transport == TransportName::Sim;
         Config {
             chunk_buckets,
             max_chunks,
-            read_ahead: self.read_ahead,
-            one_roundtrip: self.one_roundtrip,
-            direct: self.direct.unwrap_or(base.direct && !simulated),
+            read_ahead,
+            one_roundtrip,
+            direct: direct.unwrap_or(base.direct && !simulated),
+            probing: self.probing,
             ..base
         }
-    }
-}
-
-impl TableArgs {
-    pub(crate) fn config(&self, job: &JobArgs, chunk_buckets: u32, max_chunks: u32) -> Config {
-        let config = self.algorithm.config(job, chunk_buckets, max_chunks);
-        Config { probing: self.probing, ..config }
     }
 
     pub(crate) fn check(&self, chunk_buckets: &[u32]) -> Result<()> {

@@ -8,7 +8,7 @@ use probeline::tuning::Tuning;
 
 use crate::failure::{Failure, Result};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TuningFile {
     pub(crate) path: String,
     /// The options that the command line overrides, by their names in the report, separated by

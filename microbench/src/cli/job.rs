@@ -15,7 +15,6 @@ use crate::failure::{Failure, Result};
 use crate::machine::less_than;
 use crate::options::Options;
 use crate::size::Size;
-use crate::tuning_file::TuningFile;
 
 /// The ranks of a job, how they meet, and their transport.
 #[derive(Args, Clone, Debug)]
@@ -54,9 +53,6 @@ pub(crate) struct JobArgs {
     /// wrote
     #[arg(long, value_name = "FILE", help_heading = heading::LATENCY)]
     tuning: Option<PathBuf>,
-
-    #[arg(skip)]
-    pub(crate) tuning_file: Option<TuningFile>,
 
     #[arg(skip)]
     pub(crate) options: Options,
@@ -98,25 +94,33 @@ impl JobArgs {
         self.meeting.rank.or(launch.map(|launch| launch.rank)).unwrap_or(0) == 0
     }
 
-    /// Resolves the transport, the number of ranks and the size of the table, which is by default
-    /// `over_verbs` or `table_size`. A chunk of each C must fit a rank's window.
+    /// As [`resolve_with`](Self::resolve_with), with `over_verbs` or `table_size` by default.
     pub(crate) fn resolve(
         &mut self,
         table_size: Size,
         over_verbs: Size,
         chunk_buckets: &[u32],
     ) -> Result<()> {
+        let verbs = |job: &Self| job.transport == TransportName::Verbs;
+        self.resolve_with(|job| if verbs(job) { over_verbs } else { table_size }, chunk_buckets)
+    }
+
+    /// Resolves the transport, the number of ranks and the size of the table, which is `default` unless
+    /// it is given. A chunk of each C must fit a rank's window.
+    pub(crate) fn resolve_with(
+        &mut self,
+        default: impl FnOnce(&Self) -> Size,
+        chunk_buckets: &[u32],
+    ) -> Result<()> {
         let two_nodes = self.nodes.two_nodes.is_some();
         let transport = if two_nodes { TransportName::Verbs } else { TransportName::Shm };
         self.transport = self.transport_asked.unwrap_or(transport);
         self.check_options()?;
-        if self.transport.is_mpi() {
+        if self.transport == TransportName::Mpi {
             self.check_mpi()?;
         }
-        let verbs = self.transport == TransportName::Verbs;
-        self.table_size =
-            self.table_size_asked.unwrap_or(if verbs { over_verbs } else { table_size });
         let launched = self.resolve_ranks()?;
+        self.table_size = self.table_size_asked.unwrap_or_else(|| default(self));
         self.check_table_size(launched, chunk_buckets)
     }
 
@@ -144,7 +148,7 @@ impl JobArgs {
             ));
         }
         // With --exchange pmix or pmi, and over MPI, a job may have one rank.
-        let its_own = self.meeting.server().is_some() || self.transport.is_mpi();
+        let its_own = self.meeting.server().is_some() || self.transport == TransportName::Mpi;
         let launched = Launch::from_env()?.filter(|launch| launch.size > 1 || its_own);
         self.ranks = match (self.ranks_asked, launched) {
             (_, Some(launch)) if two_nodes => {
@@ -182,17 +186,6 @@ impl JobArgs {
                 Size(here).rounded()
             ))),
             None => Ok(()),
-        }
-    }
-
-    /// Replaces the default size of the table.
-    pub(crate) fn prefer_table_size(&mut self, size: Size) {
-        self.table_size = self.table_size_asked.unwrap_or(size);
-    }
-
-    pub(crate) fn prefer_part(&mut self, part: Size) {
-        if self.table_size_asked.is_none() {
-            self.table_size = Size(part.0.saturating_mul(self.ranks.into()));
         }
     }
 

@@ -122,9 +122,9 @@ pub(crate) struct PlaceArgs {
     #[arg(long, value_name = "PIN", value_parser = one_of(&[("cores", "", true), ("none", "", false)]))]
     pub(crate) pin: Option<bool>,
 
-    /// Use huge pages for the windows [default: try]
-    #[arg(long = "huge-pages", value_name = "HUGE_PAGES", value_parser = huge_pages())]
-    huge_pages_asked: Option<HugePages>,
+    /// Use huge pages for the windows
+    #[arg(long, value_name = "HUGE_PAGES", default_value = "try", value_parser = huge_pages())]
+    pub(crate) huge_pages: HugePages,
 }
 
 fn huge_pages() -> impl TypedValueParser<Value = HugePages> {
@@ -133,10 +133,4 @@ fn huge_pages() -> impl TypedValueParser<Value = HugePages> {
         ("never", "", HugePages::Never),
         ("require", "Fail without them", HugePages::Require),
     ])
-}
-
-impl PlaceArgs {
-    pub(crate) fn huge_pages(&self) -> HugePages {
-        self.huge_pages_asked.unwrap_or(HugePages::Try)
-    }
 }

@@ -27,11 +27,6 @@ pub(crate) enum TransportName {
 }
 
 impl TransportName {
-    /// Returns whether MPI starts and connects the ranks.
-    pub(crate) fn is_mpi(self) -> bool {
-        self == Self::Mpi
-    }
-
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Shm => "shm",

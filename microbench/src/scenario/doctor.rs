@@ -42,7 +42,7 @@ row! {
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let json = args.json.clone();
-    let files = Files::open(&OutputArgs { json, csv: None, full: true })?;
+    let files = Files::open(&OutputArgs { json, csv: None, full: true }, true)?;
     let doctor = Doctor::new("/");
     let options = Query { device: args.device.clone(), trial: true };
     let look = || survey(probeline::verbs::Library::load, &options, probeline_doctor::ANSWER);

@@ -146,8 +146,9 @@ fn choices() -> impl TypedValueParser<Value = StatesChoice> {
 
 pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     args.check_trees()?;
-    args.job.resolve(TABLE_SIZE, TABLE_SIZE, &[args.chunks.chunk_buckets])?;
-    args.resolve_growth()?;
+    let size = |job: &JobArgs| if grows(job.transport) { TABLE_SIZE } else { TABLE_SIZE_FOR_GOOD };
+    args.job.resolve_with(size, &[args.chunks.chunk_buckets])?;
+    args.check_growth()?;
     args.pipeline.table.check(&[args.chunks.chunk_buckets])?;
     let net = Net::load(&args.model).map_err(|error| match error {
         LoadError::BuiltIn(_) => Failure::usage(error.to_string()),
@@ -176,16 +177,9 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
         report.parameter("table_bytes", explored.table_bytes);
     }
     let config = exploration.buckets(explored.words, explored.table_bytes);
-    let ignored = match explored.words {
-        1 => {
-            report.parameters(args.pipeline.parameters(&config));
-            None
-        }
-        _ => {
-            report.parameters(wide_args(&args.pipeline).parameters(&config));
-            without_effect(&args.pipeline, &exploration.config)
-        }
-    };
+    let mut pipeline = args.pipeline.clone();
+    let ignored = if explored.words > 1 { pipeline.ignored(&exploration.config) } else { None };
+    report.parameters(pipeline.parameters(&config));
     report.parameter("buckets_per_rank", config.buckets_per_owner);
     report.parameter("places", exploration.net.places().len());
     report.parameter("transitions", exploration.net.transitions().len());
@@ -296,12 +290,8 @@ impl ExploreArgs {
     }
 
     /// Checks the sizes between which the table may grow.
-    fn resolve_growth(&mut self) -> Result<()> {
-        let transport = self.job.transport;
-        if !grows(transport) {
-            self.job.prefer_table_size(TABLE_SIZE_FOR_GOOD);
-        }
-        let size = self.job.table_size;
+    fn check_growth(&self) -> Result<()> {
+        let (transport, size) = (self.job.transport, self.job.table_size);
         match self.max_table_size {
             Some(_) if !grows(transport) => Err(Failure::usage(format!(
                 "--max-table-size is for transports over which the table grows, but over \
@@ -357,23 +347,19 @@ impl PropertyArgs {
 
 /// Returns whether tables grow over this transport.
 fn grows(transport: TransportName) -> bool {
-    !transport.is_mpi() && transport != TransportName::Sim
+    !matches!(transport, TransportName::Mpi | TransportName::Sim)
 }
 
-/// Returns the options of a table of states of several words, which has no cache.
-fn wide_args(args: &PipelineArgs) -> PipelineArgs {
-    let mut args = args.clone();
-    args.table.cache = 0;
-    args
-}
-
-/// Returns a note on the options without effect on a table of states of several words: those of a
-/// tuning, and those given for states that had one word when the search started.
-fn without_effect(args: &PipelineArgs, narrow: &Config) -> Option<String> {
-    let cache = (args.table.cache > 0).then_some("--cache");
-    let claims = (narrow.one_roundtrip == OneRoundtrip::On).then_some("--one-roundtrip");
-    let ignored: Vec<&str> = cache.into_iter().chain(claims).collect();
-    (!ignored.is_empty()).then(|| {
-        format!("{}: without effect on states that have several words.", ignored.join(", "))
-    })
+impl PipelineArgs {
+    /// Removes the cache, which states of several words do not have. Returns a note on the options without
+    /// effect on them: those of a tuning, and those given for states that had one word when the search
+    /// started.
+    fn ignored(&mut self, narrow: &Config) -> Option<String> {
+        let cache = (core::mem::take(&mut self.table.cache) > 0).then_some("--cache");
+        let claims = (narrow.one_roundtrip == OneRoundtrip::On).then_some("--one-roundtrip");
+        let ignored: Vec<&str> = cache.into_iter().chain(claims).collect();
+        (!ignored.is_empty()).then(|| {
+            format!("{}: without effect on states that have several words.", ignored.join(", "))
+        })
+    }
 }

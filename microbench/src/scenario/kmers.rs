@@ -87,7 +87,7 @@ impl SequenceArgs {
             max_table_bytes,
             filter_bytes: self.filter.map_or(0, |size| size.0),
             // The thread that clears a part, which is pinned, determines its node.
-            memory: MemoryPolicy { node: None, huge: job.place.huge_pages() },
+            memory: MemoryPolicy { node: None, huge: job.place.huge_pages },
         })
     }
 

@@ -60,8 +60,7 @@ pub(crate) struct LimitsArgs {
 }
 
 pub(crate) fn run(mut args: LimitsArgs) -> Result<()> {
-    args.job.resolve(Size::mib(32), Size::mib(1), &[])?;
-    args.resolve_windows();
+    args.job.resolve_with(windows, &[])?;
     let Some((mut report, files, output)) = report_job("limits", &args.job, &args)? else {
         return Ok(());
     };
@@ -73,17 +72,6 @@ pub(crate) fn run(mut args: LimitsArgs) -> Result<()> {
 }
 
 impl LimitsArgs {
-    /// Reduces the default window. In the simulator a large window takes as long as a small one,
-    /// and over RDMA the pages are locked, of which a user may have few.
-    fn resolve_windows(&mut self) {
-        if self.job.transport != TransportName::Shm {
-            return;
-        }
-        let most = memory_available().map_or(WINDOW.0, |bytes| bytes / WINDOWS_SHARE);
-        let part = WINDOW.0.min(most / u64::from(self.job.ranks.max(1)));
-        self.job.prefer_part(Size(part));
-    }
-
     fn time(&self) -> Duration {
         Duration::from_secs_f64(self.seconds_per_measurement)
     }
@@ -148,6 +136,20 @@ impl Scenario for LimitsArgs {
             }
         }
         Ok(rounds)
+    }
+}
+
+/// Returns the default size of all windows together. In the simulator a large window takes as long as a
+/// small one, and over RDMA the pages are locked, of which a user may have few.
+fn windows(job: &JobArgs) -> Size {
+    match job.transport {
+        TransportName::Shm => {
+            let ranks = u64::from(job.ranks.max(1));
+            let most = memory_available().map_or(u64::MAX, |bytes| bytes / WINDOWS_SHARE);
+            Size(WINDOW.0.min(most / ranks).saturating_mul(ranks))
+        }
+        TransportName::Verbs => Size::mib(1),
+        _ => Size::mib(32),
     }
 }
 

@@ -57,7 +57,7 @@ fn report_job<S: Scenario, R: Row>(
     job: &JobArgs,
     scenario: &S,
 ) -> Result<Option<Reported<R, S::Output>>> {
-    let files = Files::from_job(job)?;
+    let files = Files::open(&job.output, job.reports())?;
     // Created before the run, so that the reported load of the machine excludes it.
     let mut report = RunReport::new(command);
     let Some(ended) = job::run(job, scenario)? else { return Ok(None) };

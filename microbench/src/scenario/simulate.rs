@@ -16,10 +16,10 @@ use probeline_simulate::{latency, run_all, throughput};
 
 use crate::cli::{OutputArgs, chunk_buckets, heading, max_chunks, network};
 use crate::failure::Result;
+use crate::options::Options;
 use crate::progress::{Progress, redrawing};
 use crate::run_report::{Files, RunReport, fields};
 use crate::table::{MAX_ENTRIES, MAX_IN_FLIGHT, name_of, one_roundtrip, probing, read_ahead};
-use crate::tuning_file::TuningFile;
 use plan::Run;
 use row::SimulateRow;
 
@@ -87,9 +87,8 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "FILE", help_heading = heading::LATENCY)]
     tuning: Option<PathBuf>,
 
-    /// The content of that file.
     #[arg(skip)]
-    pub(crate) tuning_file: Option<TuningFile>,
+    pub(crate) options: Options,
 
     /// Compare throughputs with each operation's time cut to whole microseconds, as the program of
     /// the paper's authors cuts it
@@ -179,7 +178,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<()> {
     let profile = args.profile()?;
     let runs = args.runs(&profile)?;
     let at_once = args.at_once(&runs)?;
-    let files = Files::open(&args.output)?;
+    let files = Files::open(&args.output, true)?;
     let mut report = RunReport::new("simulate");
     report.transport = vec![format!("profile {}: {}", profile.name(), profile.about())];
     report.transport.extend(profile.given().map(|(quantity, Given { value, kind, source })| {
@@ -259,7 +258,7 @@ impl SimulateArgs {
         report.parameters(fields!(self; throughput_chunk_buckets, max_chunks, seed, in_flight));
         report.parameter("filled", f64::from(self.filled) / 100.0);
         report.parameter("ops_per_rank", self.ops);
-        report.tuning_file(self.tuning_file.as_ref());
+        report.tuning_file(&self.options);
         report.parameter("read_ahead", name_of(self.read_ahead));
         report.parameter("one_roundtrip", name_of(self.one_roundtrip));
         report.parameter("probing", name_of(self.probing));

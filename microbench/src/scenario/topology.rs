@@ -45,7 +45,7 @@ impl PlaceRow {
 }
 
 pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
-    let files = Files::open(&args.output)?;
+    let files = Files::open(&args.output, true)?;
     let affinity = Affinity::take()?;
     let sysfs = "/sys".as_ref();
     let topology = Topology::from_sysfs(sysfs)

@@ -266,11 +266,11 @@ mod tests {
 
     #[test]
     fn shares_values_with_benchmarks() {
-        let given = parsed(&["compare", "--ops", "7", "--rounds", "3"]).unwrap();
+        let given = parsed(&["compare", "--ops", "70", "--rounds", "3"]).unwrap();
         let argv = column_options(&given, ColumnName::Shm, &SHARED).to_argv();
         let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
         let words = words.join(" ");
-        for option in ["--ops 7", "--table-size 32MiB", "--chunk-buckets 32", "--seed 1"] {
+        for option in ["--ops 70", "--table-size 32MiB", "--chunk-buckets 32", "--seed 1"] {
             assert!(words.contains(option), "{words}");
         }
         assert!(!words.contains("--rounds"), "{words}");

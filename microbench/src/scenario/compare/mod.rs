@@ -87,7 +87,7 @@ fn hide_refused(option: Arg) -> Arg {
 
 pub(crate) fn run(mut args: CompareArgs) -> Result<ExitCode> {
     args.resolve()?;
-    let files = Files::from_job(&args.job)?;
+    let files = Files::open(&args.job.output, args.job.reports())?;
     // Created before the run, so that the reported load of the machine excludes it.
     let mut report = RunReport::new("compare");
     let mut columns = args.columns();

@@ -104,7 +104,7 @@ impl SimulateArgs {
         }
         let most = bytes.first().copied().unwrap_or(0);
         let given =
-            self.tuning_file.as_ref().map_or(String::new(), |file| format!(" ({})", file.path));
+            self.options.tuning.as_ref().map_or(String::new(), |file| format!(" ({})", file.path));
         Err(Failure::usage(format!(
             "what all ranks have in flight, their caches{given} and their parts of the table take \
              {}, and this machine has {} of memory available: give fewer --machines, \

@@ -38,13 +38,13 @@ pub(super) fn summary(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRo
 
 pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]) -> Vec<Note> {
     let mut notes = vec![numbers(profile).into()];
-    if args.tuning_file.is_some() {
+    if args.options.tuning.is_some() {
         notes.push(
             "tuned: the simulator uses READs and claims alone; the tuning's direct has no effect"
                 .into(),
         );
     }
-    if args.tuning_file.as_ref().is_some_and(|file| file.direct) {
+    if args.options.tuning.as_ref().is_some_and(|file| file.direct) {
         notes.push(
             "direct = true: nothing chose the tuning's C, M and read-ahead; take tune --direct off"
                 .into(),
