@@ -64,24 +64,20 @@ fn first(port: u16, options: &Options, limit_s: u64, given: Option<Secret>) -> R
     let program = env::args().next().unwrap_or_default();
     let folder =
         if is_relative(&program) { " in the folder of this repository there," } else { "" };
-    let mut said = format!(
-        "On the other node,{folder} within {limit_s} s (--rendezvous-timeout):\n\n  {assignment}{}\n",
-        second_command(&program, &host, options)
-    );
-    if let Some(recipe) = second_recipe(&host, options) {
-        said.push_str(&format!("\nor the same by its recipe:\n\n  {assignment}{recipe}\n"));
-    }
-    said.push_str(&options_of_machine(options));
-    if !fresh {
-        said.push_str("\nwith the same secret there as here.\n");
-    }
+    let command = second_command(&program, &host, options);
+    let recipe = second_recipe(&host, options)
+        .map(|recipe| format!("\nor the same by its recipe:\n\n  {assignment}{recipe}\n"));
+    let (recipe, machine) = (recipe.unwrap_or_default(), options_of_machine(options));
+    let secret_there = if fresh { "" } else { "\nwith the same secret there as here.\n" };
     let addresses: Vec<_> =
         probeline::exchange::addresses()?.iter().map(ToString::to_string).collect();
     let addresses =
         if addresses.is_empty() { "none found".to_owned() } else { addresses.join(", ") };
-    said.push_str(&format!(
-        "\n{host} is this machine; its addresses: {addresses}. It listens at TCP port {port}.\n"
-    ));
+    let said = format!(
+        "On the other node,{folder} within {limit_s} s (--rendezvous-timeout):\n\n  \
+         {assignment}{command}\n{recipe}{machine}{secret_there}\n{host} is this machine; its \
+         addresses: {addresses}. It listens at TCP port {port}.\n"
+    );
     let any = if Path::new(IPV6).exists() { "[::]" } else { "0.0.0.0" };
     Ok(Node {
         start: placed(0, format!("{any}:{port}")),

@@ -9,9 +9,8 @@ use clap::{Args, ValueEnum, value_parser};
 use probeline::map::{Config, Map, Mode, Operation, Stats};
 use probeline::transport::{Exchange, Owner, Sizes};
 use probeline_programs::Timed;
-use probeline_report::results::Note;
 
-use self::entries::{Entry, Key, Value};
+use self::entries::{Client, Key, Value};
 use self::row::MapRow;
 use super::limits::TableLimit;
 use super::report_job;
@@ -140,7 +139,7 @@ pub(crate) fn run(mut args: MapArgs) -> Result<()> {
     report.parameter("direct", args.direct());
     report.rows = rows;
     report.summary = args.summary(&report.rows);
-    report.note(args.notes(&report.rows));
+    report.note(args.notes());
     report.publish(files)
 }
 
@@ -158,36 +157,6 @@ struct Step {
 impl Step {
     fn path(&self) -> &'static str {
         if self.direct { "direct" } else { "posted" }
-    }
-}
-
-type RankMap<'e> = Map<&'e mut dyn Timed, Vec<Operation<Key, Value>>, Key, Value>;
-
-/// The map of a rank, and its buffers.
-struct Client<'e> {
-    map: RankMap<'e>,
-    entry: Entry,
-    batch: usize,
-}
-
-impl Client<'_> {
-    /// Runs one workload of all ranks.
-    fn once(
-        &mut self,
-        workload: Workload,
-        numbers: &[u64],
-        exchange: &mut dyn Exchange,
-    ) -> Result<Run<Stats>> {
-        self.map.reset_stats();
-        exchange.barrier()?;
-        let start_ns = self.map.transport().now_ns();
-        for (nth, numbers) in numbers.chunks(self.batch).enumerate() {
-            let (gets, puts) = numbers.split_at(workload.gets(numbers.len(), nth));
-            self.entry.get_all(&mut self.map, gets)?;
-            self.entry.put_all(&mut self.map, puts)?;
-        }
-        let plus = |one: Stats, other| one.plus(&other);
-        Run::gather(self.map.transport(), start_ns, *self.map.stats(), plus, exchange)
     }
 }
 
@@ -285,9 +254,7 @@ impl MapArgs {
     ) -> Result<Client<'e>> {
         let operations = vec![Operation::EMPTY; self.in_flight as usize];
         let config = self.config(step.mode, step.direct);
-        let map = Map::open(engine, config, operations, exchange)?;
-        let batch = self.batch as usize;
-        Ok(Client { map, entry: Entry::new(batch), batch })
+        Ok(Client::new(Map::open(engine, config, operations, exchange)?, self.batch as usize))
     }
 
     /// Runs a step as often as asked for. A map is filled from empty each time.
@@ -368,33 +335,24 @@ impl MapArgs {
         answer(title, side_by_side(["workload", "keys", "load"], rows.iter(), work, way, rate))
     }
 
-    fn notes(&self, rows: &[MapRow]) -> Vec<Note> {
-        let mut notes = vec![
-            Note::on(
-                &["M ops/s", "least", "most"],
-                format!("of all ranks; median of {} rounds", self.rounds),
+    fn notes(&self) -> [String; 3] {
+        let calls = match self.batch {
+            1 => "one at a time".to_owned(),
+            size => format!(
+                "in batches of {size}; {} operations in flight where they are posted",
+                self.in_flight
             ),
-            match self.batch {
-                1 => "calls: each rank, one at a time".to_owned(),
-                size => format!(
-                    "calls: each rank, in batches of {size}; {} operations in flight where they \
-                     are posted",
-                    self.in_flight
-                ),
-            }
-            .into(),
-        ];
+        };
         let limit = match self.job.transport {
             TransportName::Shm => {
                 "of limit: by independent reads of three random lines, with a CAS of one for a put"
             }
             _ => "of limit: by a READ of a bucket for a get, twice a READ and a CAS for a put",
         };
-        notes.push(limit.into());
-        if rows.iter().any(|row| row.held_lock.is_some()) {
-            notes
-                .push(Note::on(&["held lock"], "a request did not get a lock within its attempts"));
-        }
-        notes
+        [
+            format!("M ops/s, least, most: of all ranks; median of {} rounds", self.rounds),
+            format!("calls: each rank, {calls}"),
+            limit.to_owned(),
+        ]
     }
 }

@@ -13,7 +13,6 @@ use clap::Args;
 use probeline::table::Config;
 use probeline::transport::{Exchange, Owner, Sizes, Slot};
 use probeline_programs::Timed;
-use probeline_report::results::Note;
 
 pub(super) use self::filling::fill;
 use self::recorder::{WARM_UP_SHARE, clock_cost_ns};
@@ -44,11 +43,8 @@ const BATCH: usize = 1024;
 /// read-ahead.
 pub(super) const FILLING_DEPTH: u32 = 2 * FILLING;
 
-/// The default of `--table-size`.
-const DEFAULT_SIZE: &str = "32MiB, over verbs 1MiB";
-
 #[derive(Args, Clone, Debug)]
-#[command(mut_arg("table_size_asked", |option| with_default(option, DEFAULT_SIZE)))]
+#[command(mut_arg("table_size_asked", |option| with_default(option, "32MiB, over verbs 1MiB")))]
 pub(crate) struct LatencyArgs {
     #[command(flatten)]
     chunks: ChunkListArgs,
@@ -144,42 +140,35 @@ impl LatencyArgs {
         })
     }
 
-    fn notes(&self, clock_ns: u64, rows: &[LatencyRow]) -> Vec<Note> {
+    fn notes(&self, clock_ns: u64, rows: &[LatencyRow]) -> Vec<String> {
+        let floor = if self.table.adaptive_chunks { "8 buckets" } else { "C buckets" };
         let mut notes = vec![
-            format!("p50, p99: operations timed one by one, minus {clock_ns} ns for the clock")
-                .into(),
-            Note::on(&["p90", "p99.9", "min", "max ns"], "of the same operations"),
+            format!("p50, p99: operations timed one by one, minus {clock_ns} ns for the clock"),
             "mean: whole batches; the CPU may start an operation before the previous one has ended"
-                .into(),
+                .to_owned(),
             format!(
-                "floor: one READ of {} (found), READ + CAS (inserted), to the same owners",
-                if self.table.adaptive_chunks { "8 buckets" } else { "C buckets" }
-            )
-            .into(),
+                "floor: one READ of {floor} (found), READ + CAS (inserted), to the same owners"
+            ),
             format!(
                 "x floor: time / floor, median of {} rounds in which both alternate",
                 self.rounds
-            )
-            .into(),
+            ),
             format!(
                 "where: READ, WRITE, CAS, FAA on random words of {}; find-or-put on all owners",
                 peer(self.job.ranks)
-            )
-            .into(),
+            ),
         ];
         if self.table.adaptive_chunks {
-            notes.push(Note::on(
-                &["C"],
-                "the maximum; each operation chooses its own (--adaptive-chunks)",
-            ));
-        }
-        if self.config(8).direct {
             notes.push(
-                "direct: the CPU loads and claims words itself; --direct off uses READ and CAS"
-                    .into(),
+                "C: the maximum; each operation chooses its own (--adaptive-chunks)".to_owned(),
             );
         }
-        notes.extend(self.cut_short(rows).map(Note::from));
+        if self.config(8).direct {
+            let direct =
+                "direct: the CPU loads and claims words itself; --direct off uses READ and CAS";
+            notes.push(direct.to_owned());
+        }
+        notes.extend(self.cut_short(rows));
         notes
     }
 

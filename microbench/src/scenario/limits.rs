@@ -9,7 +9,6 @@ use core::time::Duration;
 use clap::Args;
 use probeline::transport::{Exchange, Owner, Sizes};
 use probeline_programs::{Timed, gather_values};
-use probeline_report::results::Note;
 
 pub(crate) use self::row::operation_name;
 use self::row::{LimitsRow, Round};
@@ -33,12 +32,9 @@ const WINDOWS_SHARE: u64 = 4;
 /// time.
 const SIMULATED: u64 = 1_000;
 
-/// The default of `--table-size`.
-const DEFAULT_SIZE: &str =
-    "32MiB, over verbs 1MiB, over shm 256MiB a rank or a quarter of the available memory";
-
 #[derive(Args, Clone, Debug)]
-#[command(mut_arg("table_size_asked", |option| with_default(option, DEFAULT_SIZE)))]
+#[command(mut_arg("table_size_asked", |option| with_default(option,
+    "32MiB, over verbs 1MiB, over shm 256MiB a rank or a quarter of the available memory")))]
 pub(crate) struct LimitsArgs {
     /// Maximum READs and atomics in flight
     #[arg(long, default_value_t = 64, value_name = "N")]
@@ -76,27 +72,24 @@ impl LimitsArgs {
         Duration::from_secs_f64(self.seconds_per_measurement)
     }
 
-    fn notes(&self) -> Vec<Note> {
+    fn notes(&self) -> Vec<String> {
         let mut notes = vec![
-            Note::on(
-                &["M ops/s"],
-                format!("median of {} rounds of {} s", self.rounds, self.seconds_per_measurement),
+            format!(
+                "M ops/s: median of {} rounds of {} s",
+                self.rounds, self.seconds_per_measurement
             ),
-            Note::on(&["least", "most"], "minimum and maximum of the rounds"),
             format!(
                 "READ, CAS, FAA: by rank 0, on the {} of {}",
                 Size(self.job.buckets_per_owner() * 8 / 1024 * 1024),
                 peer(self.job.ranks)
-            )
-            .into(),
+            ),
         ];
-        if self.job.transport == TransportName::Shm {
-            notes.push("random reads: of lines of 64 bytes in all windows, by all ranks".into());
-        }
-        if self.job.transport == TransportName::Sim {
-            notes.push(
-                format!("simulator: {SIMULATED} operations for each limit, in virtual time").into(),
-            );
+        match self.job.transport {
+            TransportName::Shm => notes
+                .push("random reads: of lines of 64 bytes in all windows, by all ranks".to_owned()),
+            TransportName::Sim => notes
+                .push(format!("simulator: {SIMULATED} operations for each limit, in virtual time")),
+            _ => {}
         }
         notes
     }

@@ -25,11 +25,8 @@ const MAX_QUOTED: usize = 10;
 /// The lines of the short table: each load factor of 0.1.
 const BRIEF_STEPS: [u64; 9] = [5, 10, 15, 20, 25, 30, 35, 40, 45];
 
-/// The default of `--table-size`.
-const DEFAULT_SIZE: &str = "32MiB, over verbs 1MiB";
-
 #[derive(Args, Clone, Debug)]
-#[command(mut_arg("table_size_asked", |option| with_default(option, DEFAULT_SIZE)))]
+#[command(mut_arg("table_size_asked", |option| with_default(option, "32MiB, over verbs 1MiB")))]
 pub(crate) struct RoundtripsArgs {
     #[command(flatten)]
     chunks: ChunkListArgs,

@@ -8,7 +8,7 @@ use probeline::table::{Config, Outcome, Stats};
 use probeline::transport::{Exchange, Owner};
 use probeline_programs::Timed;
 use probeline_report::results::format::{fixed, millions, percent, text};
-use probeline_report::results::{Note, row};
+use probeline_report::results::row;
 
 use super::limits::TableLimit;
 use super::report_job;
@@ -27,11 +27,8 @@ use crate::units;
 /// uses the first keys of the run.
 const WARM_UP_SHARE: usize = 100;
 
-/// The default of `--table-size`.
-const DEFAULT_SIZE: &str = "128MiB";
-
 #[derive(Args, Clone, Debug)]
-#[command(mut_arg("table_size_asked", |option| with_default(option, DEFAULT_SIZE)))]
+#[command(mut_arg("table_size_asked", |option| with_default(option, "128MiB")))]
 pub(crate) struct ThroughputArgs {
     #[command(flatten)]
     chunks: ChunkArgs,
@@ -188,27 +185,20 @@ impl ThroughputArgs {
         lines.into_iter().chain(rows.iter().filter_map(ThroughputRow::warning)).collect()
     }
 
-    fn notes(&self, limit: Option<&TableLimit>) -> Vec<Note> {
+    fn notes(&self, limit: Option<&TableLimit>) -> [String; 3] {
         let by = match self.job.transport {
             TransportName::Shm | TransportName::Sim => "from the first start to the last end",
             _ => "by the slowest rank's own clock",
         };
-        let mut notes = vec![
-            Note::on(
-                &["M ops/s", "least", "most"],
-                format!("of all ranks, {by}; median of {} rounds", self.rounds),
-            ),
-            format!(
-                "calls: each rank, {}, in a table that is empty at first",
-                match self.calls.batch {
-                    1 => "one at a time".to_owned(),
-                    size => format!("in calls of {size} operations"),
-                }
-            )
-            .into(),
-        ];
-        notes.push(limit.map_or_else(TableLimit::none, TableLimit::note).into());
-        notes
+        let calls = match self.calls.batch {
+            1 => "one at a time".to_owned(),
+            size => format!("in calls of {size} operations"),
+        };
+        [
+            format!("M ops/s, least, most: of all ranks, {by}; median of {} rounds", self.rounds),
+            format!("calls: each rank, {calls}, in a table that is empty at first"),
+            limit.map_or_else(TableLimit::none, TableLimit::note),
+        ]
     }
 
     /// Returns the expected time of a run: that of the previous run, or for the first run the

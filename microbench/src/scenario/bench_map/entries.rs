@@ -1,14 +1,15 @@
 //! The entries that are put and checked, with the sizes of the paper's, and the least work for one.
 
-use probeline::map::Written;
+use probeline::map::{Map, Operation, Stats, Written};
 use probeline::table::Config;
 use probeline::transport::{Exchange, Transport};
 use probeline_programs::Timed;
 
-use super::RankMap;
+use super::Workload;
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::scenario::limits::TableLimit;
+use crate::series::Run;
 
 /// 80 and 104 bytes.
 pub(super) type Key = [u64; 10];
@@ -28,8 +29,9 @@ fn value(number: u64, put: u64) -> Value {
     core::array::from_fn(|at| if at == 0 { put } else { number ^ put.wrapping_mul(at as u64) })
 }
 
-/// The buffers of one batch.
-pub(super) struct Entry {
+/// The map of a rank, and the buffers of one batch.
+pub(super) struct Client<'e> {
+    pub(super) map: Map<&'e mut dyn Timed, Vec<Operation<Key, Value>>, Key, Value>,
     keys: Vec<Key>,
     values: Vec<Value>,
     found: Vec<Option<Value>>,
@@ -37,35 +39,52 @@ pub(super) struct Entry {
     puts: u64,
 }
 
-impl Entry {
-    pub(super) fn new(batch: usize) -> Self {
-        Self {
-            keys: Vec::with_capacity(batch),
-            values: Vec::with_capacity(batch),
-            found: vec![None; batch],
-            written: vec![Written::Dropped; batch],
-            puts: 0,
+impl<'e> Client<'e> {
+    pub(super) fn new(
+        map: Map<&'e mut dyn Timed, Vec<Operation<Key, Value>>, Key, Value>,
+        batch: usize,
+    ) -> Self {
+        let (found, written) = (vec![None; batch], vec![Written::Dropped; batch]);
+        Self { map, keys: Vec::new(), values: Vec::new(), found, written, puts: 0 }
+    }
+
+    /// Runs one workload of all ranks.
+    pub(super) fn once(
+        &mut self,
+        workload: Workload,
+        numbers: &[u64],
+        exchange: &mut dyn Exchange,
+    ) -> Result<Run<Stats>> {
+        self.map.reset_stats();
+        exchange.barrier()?;
+        let start_ns = self.map.transport().now_ns();
+        for (nth, numbers) in numbers.chunks(self.found.len()).enumerate() {
+            let (gets, puts) = numbers.split_at(workload.gets(numbers.len(), nth));
+            self.get_all(gets)?;
+            self.put_all(puts)?;
         }
+        let plus = |one: Stats, other| one.plus(&other);
+        Run::gather(self.map.transport(), start_ns, *self.map.stats(), plus, exchange)
     }
 
     /// Gets the keys of these numbers in one call and checks the values.
-    pub(super) fn get_all(&mut self, map: &mut RankMap<'_>, numbers: &[u64]) -> Result<()> {
+    fn get_all(&mut self, numbers: &[u64]) -> Result<()> {
         if let &[number] = numbers {
-            return check(number, map.get(&key(number))?.as_ref());
+            return check(number, self.map.get(&key(number))?.as_ref());
         }
         self.keys.clear();
         self.keys.extend(numbers.iter().map(|number| key(*number)));
         let found = self.found.get_mut(..numbers.len()).unwrap_or_default();
-        map.get_batch(&self.keys, found)?;
+        self.map.get_batch(&self.keys, found)?;
         numbers.iter().zip(found).try_for_each(|(number, found)| check(*number, found.as_ref()))
     }
 
     /// Puts the keys of these numbers in one call.
-    pub(super) fn put_all(&mut self, map: &mut RankMap<'_>, numbers: &[u64]) -> Result<()> {
+    fn put_all(&mut self, numbers: &[u64]) -> Result<()> {
         self.puts += 1;
         let put = self.puts;
         if let &[number] = numbers {
-            map.put(&key(number), &value(number, put))?;
+            self.map.put(&key(number), &value(number, put))?;
             return Ok(());
         }
         self.keys.clear();
@@ -73,7 +92,7 @@ impl Entry {
         self.values.clear();
         self.values.extend(numbers.iter().map(|number| value(*number, put)));
         let written = self.written.get_mut(..numbers.len()).unwrap_or_default();
-        Ok(map.put_batch(&self.keys, &self.values, written)?)
+        Ok(self.map.put_batch(&self.keys, &self.values, written)?)
     }
 }
 

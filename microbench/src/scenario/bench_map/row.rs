@@ -41,7 +41,7 @@ row! {
             => ("failed checks", text, note()),
         lost_claims: u64 = "buckets that another rank claimed first" => ("lost claims", text, full().note()),
         pub(super) held_lock: Option<String> = "the last lock that a request of rank 0 did not get"
-            => ("held lock", text, only_if(|row| row.held_lock.is_some())),
+            => ("held lock", text, only_if(|row| row.held_lock.is_some()).note()),
     }
 
     /// The summary quotes the rates; `--full` prints the rest.

@@ -41,11 +41,8 @@ const BATCHED_BY_CPU: u32 = 32;
 /// run is reduced.
 const MIN_BUCKETS: u64 = 1 << 14;
 
-/// The default of `--table-size`.
-const DEFAULT_SIZE: &str = "128MiB, over verbs 1MiB";
-
 #[derive(Args, Clone, Debug)]
-#[command(mut_arg("table_size_asked", |option| with_default(option, DEFAULT_SIZE)))]
+#[command(mut_arg("table_size_asked", |option| with_default(option, "128MiB, over verbs 1MiB")))]
 pub(crate) struct TuneArgs {
     /// Buckets of the table that are occupied, 0.02 to 0.95
     #[arg(long, default_value_t = 0.5, value_name = "ALPHA", value_parser = within("a number", 0.02..=0.95))]

@@ -2,7 +2,7 @@
 
 use probeline::tuning::Tuning;
 use probeline_report::results::format::{fixed, millions, on_off, text};
-use probeline_report::results::{Note, row};
+use probeline_report::results::row;
 
 use super::search::{Found, Timing};
 use super::{BATCHED_BY_CPU, TuneArgs};
@@ -13,7 +13,8 @@ row! {
     pub(crate) struct TuneRow {
         candidate: String = "`recommended`, `second`, `other`, or `paper`" => ("candidate", text),
         chunk_buckets: u32 = "C" => ("C", text),
-        max_chunks: u32 = "M" => ("M", text),
+        max_chunks: u32 = "so large that one table in a million has an operation without an empty bucket"
+            => ("M", text, note()),
         read_ahead: String => ("ahead", text),
         one_roundtrip: String => ("one-rt", text),
         in_flight: u32 = "operations in flight of each rank; 1 is blocking calls" => ("in flight", text),
@@ -22,7 +23,7 @@ row! {
         pub(super) latency_ns: f64 = "mean" => ("ns", fixed::<1>),
         pub(super) ops_per_s: f64 = "all ranks together" => ("M ops/s", millions),
         times_recommended: f64 = "time / time of the recommendation, by the goal"
-            => ("x time", fixed::<3>),
+            => ("x time", fixed::<3>, note()),
     }
 }
 
@@ -66,18 +67,12 @@ impl TuneArgs {
     pub(super) fn summary(&self, found: &Found, rows: &[TuneRow]) -> Vec<String> {
         let [best, others @ .., paper] = rows else { return Vec::new() };
         let name = |at: usize| found.finalists.get(at).map(|timing| about(&timing.candidate));
+        let [measured, by_paper] =
+            [best, paper].map(|row| (rate(row.ops_per_s), time(row.latency_ns)));
+        let (best, out, ranks) = (name(0).unwrap_or_default(), self.out.display(), self.job.ranks);
         let mut lines = vec![
-            format!(
-                "tune: {}: in {}, for --tuning",
-                name(0).unwrap_or_default(),
-                self.out.display()
-            ),
-            format!(
-                "measured: {} by {} ranks, {} each",
-                rate(best.ops_per_s),
-                self.job.ranks,
-                time(best.latency_ns)
-            ),
+            format!("tune: {best}: in {out}, for --tuning"),
+            format!("measured: {} by {ranks} ranks, {} each", measured.0, measured.1),
         ];
         lines.extend(others.first().zip(name(1)).map(|(second, name)| {
             let longer = second.times_recommended - 1.0;
@@ -86,47 +81,30 @@ impl TuneArgs {
         }));
         lines.push(format!(
             "paper: {:.2} x the time of the recommendation; {} by the paper's algorithm, {} each",
-            paper.times_recommended,
-            rate(paper.ops_per_s),
-            time(paper.latency_ns)
+            paper.times_recommended, by_paper.0, by_paper.1
         ));
         lines
     }
 
-    pub(super) fn notes(&self) -> Vec<Note> {
+    pub(super) fn notes(&self) -> Vec<String> {
+        let of = if self.rounds < 4 { "the least" } else { "lower quartile" };
         let mut notes = vec![
-            Note::on(
-                &["ns"],
-                format!(
-                    "from an operation's start to its end; {} of {} rounds, candidates alternating",
-                    if self.rounds < 4 { "the least" } else { "lower quartile" },
-                    self.rounds
-                ),
+            format!(
+                "ns: from an operation's start to its end; {of} of {} rounds, candidates alternating",
+                self.rounds
             ),
-            Note::on(&["x time"], "time / time of the recommendation, for the goal"),
-            Note::on(
-                &["M"],
-                "large enough that one table in a million has an operation without an empty bucket",
-            ),
-            "chosen: the simplest candidate within 2 % of the fastest".into(),
+            "chosen: the simplest candidate within 2 % of the fastest".to_owned(),
         ];
         if self.direct() {
-            notes.push(Note::on(
-                &["direct"],
-                format!(
-                    "C, M, ahead and one-rt have no effect; a batch has {BATCHED_BY_CPU} in flight"
-                ),
+            notes.push(format!(
+                "direct: C, M, ahead and one-rt have no effect; a batch has {BATCHED_BY_CPU} in flight"
             ));
         }
-        if self.operations() < self.wanted_operations() {
-            notes.push(
-                format!(
-                    "ops: {} of each rank in a run, not {}: a run inserts at most 2 % of the table",
-                    self.operations(),
-                    self.wanted_operations()
-                )
-                .into(),
-            );
+        let (operations, wanted) = (self.operations(), self.wanted_operations());
+        if operations < wanted {
+            notes.push(format!(
+                "ops: {operations} of each rank in a run, not {wanted}: a run inserts at most 2 % of the table"
+            ));
         }
         notes
     }
