@@ -5,7 +5,6 @@ use core::time::Duration;
 use probeline::exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
 use probeline::pin::{Affinity, MemoryPolicy, NodeId};
 use probeline::transport::{Completion, Exchange, Owner, Sizes, Token, Transport};
-use probeline_doctor::Finding;
 use probeline_programs::Timed;
 
 use crate::agreement::{Agreement, Input};
@@ -13,11 +12,10 @@ use crate::cli::{ExchangeName, JobArgs, TransportName};
 use crate::engines;
 use crate::engines::{open_shm, open_ucx, open_verbs};
 use crate::failure::{Failure, Result};
-use crate::findings;
 use crate::pinning::pin_rank;
 use crate::progress::waiting;
 use crate::terminal;
-use crate::two_nodes;
+use crate::two_nodes::{self, Node};
 
 /// The longest wait for child processes to exit after the last barrier, when no work is left.
 const CHILDREN_LEAVE: Duration = Duration::from_secs(10);
@@ -94,22 +92,17 @@ where
 /// Opens an engine of these sizes together with the other ranks.
 pub(crate) type Open<'e, T> = dyn Fn(Sizes, &mut dyn Exchange) -> Result<T> + 'e;
 
-/// The result of a job, on rank 0.
-pub(crate) struct Ended<O> {
-    pub(crate) output: O,
-    pub(crate) transport: Vec<String>,
-    /// Findings of the doctor on the RDMA device of rank 0.
-    pub(crate) doctor: Vec<Finding>,
-}
+/// The result of a job, on rank 0, and lines about its transport.
+pub(crate) type Ended<O> = (O, Vec<String>);
 
 /// Runs a scenario; `None` on every rank but 0.
 pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
     match args.transport {
-        TransportName::Shm => run_on_machines(args, scenario, None, open_shm, no_device),
+        TransportName::Shm => run_on_machines(args, scenario, None, open_shm),
         TransportName::Verbs => run_verbs(args, scenario),
         TransportName::Ucx => {
             let open = |sizes, _, exchange: &mut dyn Exchange| open_ucx(&args.ucx, sizes, exchange);
-            run_on_machines(args, scenario, None, open, no_device)
+            run_on_machines(args, scenario, None, open)
         }
         #[cfg(feature = "mpi")]
         TransportName::Mpi => run_mpi(args, scenario),
@@ -137,8 +130,7 @@ fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::
         world.abort(1)
     });
     members.barrier()?;
-    let ended = Ended { output, transport, doctor: Vec::new() };
-    Ok((members.me() == Owner(0)).then_some(ended))
+    Ok((members.me() == Owner(0)).then_some((output, transport)))
 }
 
 fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
@@ -154,22 +146,16 @@ fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S
     let open = |sizes, memory, exchange: &mut dyn Exchange| {
         open_verbs(&args.verbs, sizes, memory, exchange)
     };
-    run_on_machines(args, scenario, near, open, |engine| Some(engine.link().device.clone()))
-}
-
-fn no_device<E>(_: &E) -> Option<String> {
-    None
+    run_on_machines(args, scenario, near, open)
 }
 
 /// Runs a scenario on ranks that are processes, pinned close to `near` if that is known. `open`
-/// opens the engine of a rank and returns it with a line about it. After the work the doctor
-/// examines the `device` of rank 0's engine.
+/// opens the engine of a rank and returns it with a line about it.
 fn run_on_machines<S: Scenario, E: Timed>(
     args: &JobArgs,
     scenario: &S,
     near: Option<NodeId>,
     open: impl Fn(Sizes, MemoryPolicy, &mut dyn Exchange) -> Result<(E, String)>,
-    device: impl FnOnce(&E) -> Option<String>,
 ) -> Result<Option<Ended<S::Output>>> {
     // Read before any thread is pinned: afterwards the mask is that of the pinned thread.
     let affinity = Affinity::take();
@@ -186,11 +172,7 @@ fn run_on_machines<S: Scenario, E: Timed>(
         .run_on(&mut engine, Some(&next), &mut job)
         .map_err(|failure| name_first_lost(failure, &mut engine))?;
     leave(job, last_line)?;
-    if me != Owner(0) {
-        return Ok(None);
-    }
-    let doctor = device(&engine).map(findings::examine_device).unwrap_or_default();
-    Ok(Some(Ended { output, transport, doctor }))
+    Ok((me == Owner(0)).then_some((output, transport)))
 }
 
 /// Leaves the job together with the other ranks, and prints `last_line`.
@@ -230,21 +212,20 @@ pub(crate) fn join(args: &JobArgs, needs: &Needs) -> Result<(Job, Option<String>
         rendezvous: Duration::from_secs(limit_s),
         collective: meeting.collective_limit() + needs.longest_alone,
     };
-    let Some(node) = two_nodes::node(&args.nodes, &args.options, limit_s, given.clone())? else {
-        let start = start(args)?;
-        let options = Options { start, parameters, secret: given, limits };
-        let job =
-            waiting("waiting for all ranks", args.reports(), || probeline::exchange::join(options));
-        return Ok((job.map_err(|error| agreement.explain(error, Failure::from))?, None));
+    let node = two_nodes::node(&args.nodes, &args.options, limit_s, given.clone())?;
+    let is_node = node.is_some();
+    let node = match node {
+        Some(node) => node,
+        None => Node::of_job(start(args)?, given),
     };
     // On standard error, because standard output has the report. Ignores an error: standard error
     // may be closed.
     let _ = write!(terminal::stderr(), "{}", node.said);
     let options = Options { start: node.start, parameters, secret: node.secret, limits };
-    let job = waiting(&node.waits_for, true, || probeline::exchange::join(options));
+    let join = || probeline::exchange::join(options);
+    let job = waiting(&node.waits_for, is_node || args.reports(), join);
     let not_met = |error| two_nodes::not_met(error, &args.nodes);
-    let job = job.map_err(|error| agreement.explain(error, not_met))?;
-    Ok((job, node.last_line))
+    Ok((job.map_err(|error| agreement.explain(error, not_met))?, node.last_line))
 }
 
 fn start(args: &JobArgs) -> Result<Start> {
@@ -321,5 +302,5 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
         Some(output) if failures.is_empty() => output,
         _ => return Err(Failure::new(failures.join("; "))),
     };
-    Ok(Ended { output, transport, doctor: Vec::new() })
+    Ok((output, transport))
 }

@@ -35,6 +35,14 @@ pub(crate) struct Node {
     pub(crate) waits_for: String,
 }
 
+impl Node {
+    /// Creates the state of a rank of any other job.
+    pub(crate) fn of_job(start: Start, secret: Option<Secret>) -> Self {
+        let waits_for = "waiting for all ranks".to_owned();
+        Self { start, secret, said: String::new(), last_line: None, waits_for }
+    }
+}
+
 /// Creates the state of this node, or `None` without `--two-nodes`. The node waits for `limit_s`
 /// seconds. `secret` is that of an option, if given.
 pub(crate) fn node(
@@ -124,6 +132,7 @@ fn host_part(host: &str) -> Result<String> {
 pub(crate) fn not_met(error: JoinError, args: &NodesArgs) -> Failure {
     let port = args.port;
     match error {
+        error if args.two_nodes.is_none() => error.into(),
         JoinError::Missing { after_s, .. } => Failure::new(format!(
             "the other node did not come within {after_s} s: start this one again, and there the \
              command it prints; if that was started, see that TCP port {port} of this machine is \

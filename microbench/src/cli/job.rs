@@ -142,10 +142,8 @@ impl JobArgs {
     fn resolve_ranks(&mut self) -> Result<Option<Launch>> {
         let two_nodes = self.nodes.two_nodes.is_some();
         self.meeting.check(two_nodes)?;
-        if self.meeting.secret_file.is_some() && !two_nodes && self.meeting.rendezvous.is_none() {
-            return Err(Failure::usage(
-                "--secret-file is for --rendezvous or --two-nodes: leave it out",
-            ));
+        if !two_nodes && self.meeting.rendezvous.is_none() {
+            self.refuse(&["secret-file"], "is for --rendezvous or --two-nodes")?;
         }
         // With --exchange pmix or pmi, and over MPI, a job may have one rank.
         let its_own = self.meeting.server().is_some() || self.transport == TransportName::Mpi;

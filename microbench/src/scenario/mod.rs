@@ -30,6 +30,7 @@ use serde::de::DeserializeOwned;
 
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
+use crate::findings;
 use crate::job::{self, Scenario};
 use crate::run_report::{Files, RunReport};
 
@@ -60,11 +61,13 @@ fn report_job<S: Scenario, R: Row>(
     let files = Files::open(&job.output, job.reports())?;
     // Created before the run, so that the reported load of the machine excludes it.
     let mut report = RunReport::new(command);
-    let Some(ended) = job::run(job, scenario)? else { return Ok(None) };
-    report.transport = ended.transport;
-    report.doctor.extend(ended.doctor);
+    let Some((output, transport)) = job::run(job, scenario)? else { return Ok(None) };
+    if job.transport == TransportName::Verbs {
+        report.doctor.extend(findings::examine_device_in(&transport));
+    }
+    report.transport = transport;
     report.job(job);
-    Ok(Some((report, files, ended.output)))
+    Ok(Some((report, files, output)))
 }
 
 /// Returns the note of times over the simulator that exclude the work of CPUs.

@@ -11,7 +11,6 @@ use std::process::ExitCode;
 
 use clap::{Arg, Args, ValueEnum};
 use probeline::transport::Alone;
-use probeline_doctor::Finding;
 
 use self::column::{Column, ColumnName};
 use self::launch::{BENCHMARKS, Worker};
@@ -94,7 +93,9 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<ExitCode> {
     report.rows = row::compared(take_turns(&args, &mut columns)?);
     report.transport = columns.iter().map(Column::line).collect();
     report.columns = columns.iter().map(Column::value).collect();
-    report.doctor.extend(device_findings(&columns));
+    let verbs = columns.iter().find(|column| column.name == ColumnName::Verbs);
+    let device = verbs.map(|column| findings::examine_device_in(&column.transport));
+    report.doctor.extend(device.into_iter().flatten());
     report.sizes(&args.job);
     report.parameters(fields!(args.chunks; chunk_buckets, max_chunks));
     report.parameters(fields!(args; rounds, ops, seconds_per_measurement));
@@ -185,13 +186,6 @@ fn take_turns(args: &CompareArgs, columns: &mut [Column]) -> Result<Vec<CompareR
     }
     Interrupt::stop_watching(&mut Alone)?;
     Ok(rows)
-}
-
-/// Returns the doctor's findings on the device of the column of libibverbs.
-fn device_findings(columns: &[Column]) -> Vec<Finding> {
-    let verbs = columns.iter().find(|column| column.name == ColumnName::Verbs);
-    let device = verbs.and_then(|column| findings::device_in(&column.transport));
-    device.map(findings::examine_device).unwrap_or_default()
 }
 
 fn notes(args: &CompareArgs) -> Vec<String> {
