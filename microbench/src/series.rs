@@ -1,5 +1,6 @@
 //! Runs of operations by all ranks at once, and their rates.
 
+use probeline::table::{Outcome, Stats};
 use probeline::transport::Exchange;
 use probeline_programs::Timed;
 use probeline_programs::gather_values;
@@ -7,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::failure::Result;
+use crate::table::{CachedTable, find_or_put_all};
 
 /// One run of all ranks, with the counters `S`.
 #[derive(Clone, Copy)]
@@ -40,6 +42,23 @@ impl<S: Copy + Serialize + DeserializeOwned> Run<S> {
         let rank_ns = times_ns().sum();
         let stats = ranks.into_iter().map(|rank| rank.2).reduce(plus).unwrap_or(mine.2);
         Ok(Self { took_ns, rank_ns, stats })
+    }
+}
+
+impl Run<Stats> {
+    /// Executes find-or-puts of these keys by each rank, in batches of the length of `outcomes`.
+    pub(crate) fn of_table<T: Timed>(
+        table: &mut CachedTable<T>,
+        keys: &[u64],
+        outcomes: &mut [Outcome],
+        exchange: &mut dyn Exchange,
+    ) -> Result<Self> {
+        table.reset_stats();
+        exchange.barrier()?;
+        let start_ns = table.transport().now_ns();
+        find_or_put_all(table, keys, outcomes)?;
+        let plus = |one, other| [one, other].into_iter().sum();
+        Self::gather(table.transport(), start_ns, *table.stats(), plus, exchange)
     }
 }
 

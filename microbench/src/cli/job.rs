@@ -308,11 +308,6 @@ impl JobArgs {
 
     /// Returns the buckets of each owner, whole lines of 8.
     pub(crate) fn buckets_per_owner(&self) -> u64 {
-        self.buckets_of(self.table_size)
-    }
-
-    /// Returns the buckets of each owner of a table of this size, whole lines of 8.
-    pub(crate) fn buckets_of(&self, Size(size): Size) -> u64 {
-        size / 8 / u64::from(self.ranks.max(1)) / 8 * 8
+        self.table_size.0 / 8 / u64::from(self.ranks.max(1)) / 8 * 8
     }
 }

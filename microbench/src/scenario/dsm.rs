@@ -131,11 +131,6 @@ impl DsmArgs {
         Ok(Protocol::Homes(Buffers { depth, bytes, packs, reads_pages: self.read_pages }))
     }
 
-    /// Returns the ranks that compute.
-    fn computing(&self) -> u32 {
-        if self.protocol == ProtocolName::OneSided { self.job.ranks } else { self.job.ranks / 2 }
-    }
-
     /// Returns the parameters, and resolves the options.
     fn options(&mut self) -> Result<Options> {
         use ProgramName::{Barnes, Is, Lu, Ocean};
@@ -237,7 +232,7 @@ impl DsmRow {
     fn new(args: &DsmArgs, run: &Run, exchange: &mut dyn Exchange) -> Result<Self> {
         let Run { ns, stats, messages, sequential_ns } = run;
         let (seconds, sequential_seconds) = (*ns as f64 / 1e9, *sequential_ns as f64 / 1e9);
-        let ranks = args.computing();
+        let ranks = args.job.ranks / if args.protocol == ProtocolName::OneSided { 1 } else { 2 };
         let mut mean = |mine: u64| -> core::result::Result<f64, ExchangeError> {
             Ok(exchange.sum(mine)? as f64 / f64::from(ranks))
         };

@@ -20,7 +20,7 @@ use crate::progress::Progress;
 use crate::run_report::{answer, fields, head};
 use crate::series::{Run, Series};
 use crate::size::Size;
-use crate::table::{BatchArgs, CachedTable, PipelineArgs, engine_sizes, find_or_put_all, outcomes};
+use crate::table::{BatchArgs, CachedTable, PipelineArgs, engine_sizes, outcomes};
 use crate::units;
 
 /// One warm-up operation, which is not timed, per this number of operations of a run. The warm-up
@@ -221,12 +221,7 @@ impl ThroughputArgs {
         for &key in keys.iter().take(keys.len() / WARM_UP_SHARE) {
             table.find(key)?;
         }
-        table.reset_stats();
-        exchange.barrier()?;
-        let start_ns = table.transport().now_ns();
-        find_or_put_all(table, keys, outcomes)?;
-        let plus = |one, other| [one, other].into_iter().sum();
-        Run::gather(table.transport(), start_ns, *table.stats(), plus, exchange)
+        Run::of_table(table, keys, outcomes, exchange)
     }
 
     /// Returns the row of these runs; `None` without runs.

@@ -32,15 +32,9 @@ row! {
         rank: u32 => ("rank", text),
         cpu: u32 = "only CPUs that this process may use" => ("CPU", text, note()),
         node: u32 => ("node", text),
-        memory_node: Option<u32> = "null where the kernel reports no nodes" => {"memory", PlaceRow::memory},
+        memory_node: Option<u32> = "null where the kernel reports no nodes" => ("memory", text),
         sharing: String = "what another rank uses too; ranks get cores first, then their other CPUs"
             => ("shares", text, note()),
-    }
-}
-
-impl PlaceRow {
-    fn memory(&self) -> String {
-        self.memory_node.map_or_else(|| "-".to_owned(), |node| node.to_string())
     }
 }
 
@@ -58,7 +52,8 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
         probeline::pin::place(&topology, affinity.allowed(), args.ranks, known(near, &topology))?;
 
     let mut report = RunReport::new("topology");
-    report.transport = found(&topology, &affinity)?;
+    let allowed = format!("CPUs that this process may use: {}", affinity.allowed());
+    report.transport = found(&topology, &allowed)?;
     if let Some(device) = &args.near {
         report.transport.push(match near {
             Some(node) => format!("{device} is on {node}"),
@@ -81,24 +76,20 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
             .to_owned(),
         })
         .collect();
-    report.summary = summary(&topology, &affinity, &report.rows);
+    let alone = report.rows.iter().filter(|row| row.sharing == NOTHING_SHARED).count();
+    report.summary = vec![
+        format!("topology: {} ranks, {alone} of them with a core of their own", args.ranks),
+        format!("this machine: {}", report.transport[0]),
+        allowed,
+    ];
     report.publish(files)
 }
 
-fn summary(topology: &Topology, affinity: &Affinity, rows: &[PlaceRow]) -> Vec<String> {
-    let alone = rows.iter().filter(|row| row.sharing == NOTHING_SHARED).count();
-    let ranks = format!("topology: {} ranks, {alone} of them with a core of their own", rows.len());
-    let mut lines = vec![ranks];
-    lines.extend(topology.to_string().lines().next().map(|line| format!("this machine: {line}")));
-    lines.push(format!("CPUs that this process may use: {}", affinity.allowed()));
-    lines
-}
-
-fn found(topology: &Topology, affinity: &Affinity) -> Result<Vec<String>> {
+fn found(topology: &Topology, allowed: &str) -> Result<Vec<String>> {
     let mut lines: Vec<String> = topology.to_string().lines().map(str::to_owned).collect();
     let groups: Vec<String> = topology.l3_groups().iter().map(ToString::to_string).collect();
     lines.push(format!("CPUs that share an L3 cache: {}", groups.join(" | ")));
-    lines.push(format!("CPUs that this process may use: {}", affinity.allowed()));
+    lines.push(allowed.to_owned());
     lines.extend(more()?);
     Ok(lines)
 }

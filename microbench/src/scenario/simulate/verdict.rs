@@ -1,7 +1,6 @@
 //! The summary and the notes of a report.
 
 use probeline_profile::{Kind, Profile};
-use probeline_report::results::Note;
 
 use super::SimulateArgs;
 use super::row::SimulateRow;
@@ -36,30 +35,24 @@ pub(super) fn summary(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRo
     lines.take(MAX_LINES).collect()
 }
 
-pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]) -> Vec<Note> {
-    let mut notes = vec![numbers(profile).into()];
-    if args.options.tuning.is_some() {
-        notes.push(
-            "tuned: the simulator uses READs and claims alone; the tuning's direct has no effect"
-                .into(),
-        );
-    }
-    if args.options.tuning.as_ref().is_some_and(|file| file.direct) {
-        notes.push(
-            "direct = true: nothing chose the tuning's C, M and read-ahead; take tune --direct off"
-                .into(),
-        );
+pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]) -> Vec<String> {
+    let mut notes = vec![numbers(profile)];
+    let mut add = |note: &str| notes.push(note.to_owned());
+    if let Some(tuning) = &args.options.tuning {
+        add("tuned: the simulator uses READs and claims alone; the tuning's direct has no effect");
+        if tuning.direct {
+            add(
+                "direct = true: nothing chose the tuning's C, M and read-ahead; take tune --direct off",
+            );
+        }
     }
     if args.truncates() {
-        notes.push(Note::on(
-            &["cut M op/s"],
-            "operations truncated to whole microseconds, as in the authors' program",
-        ));
+        add("cut M op/s: operations truncated to whole microseconds, as in the authors' program");
     }
     if is_papers_setup(args, profile) {
-        notes.extend(fits(rows).into_iter().filter_map(|fit| fit.missed).map(Note::from));
+        notes.extend(fits(rows).into_iter().filter_map(|fit| fit.missed));
     }
-    notes.extend(full(args, rows).map(Note::from));
+    notes.extend(full(args, rows));
     notes
 }
 

@@ -2,7 +2,7 @@
 
 use probeline_programs::reactive::Grid;
 use probeline_programs::surrogate::{FIELD_COUNT, Tally};
-use probeline_report::results::format::{fixed, percent, text};
+use probeline_report::results::format::{Number, fixed, percent, text};
 use probeline_report::results::row;
 
 use crate::units::{counted, significant, thousands, time};
@@ -28,8 +28,8 @@ row! {
         lookup_ns: Option<f64> = "rounding, get and put, mean of all results"
             => ("ns looked up", fixed::<0>, note()),
         rms_error: Option<f64> = "against no cache / largest value of the field; of the worst field"
-            => {"RMS error", SurrogateRow::rms_error, note()},
-        max_error: Option<f64> = "the same, of the worst cell" => {"max error", SurrogateRow::max_error, note()},
+            => ("RMS error", small, note()),
+        max_error: Option<f64> = "the same, of the worst cell" => ("max error", small, note()),
         calcium_max_error: Option<f64> = "of dissolved calcium: largest difference from no cache / largest value",
         calcium_rms_error: Option<f64> = "the same, root mean square of all cells",
         magnesium_max_error: Option<f64>,
@@ -43,9 +43,9 @@ row! {
         dolomite_max_error: Option<f64>,
         dolomite_rms_error: Option<f64>,
         charge: f64 = "largest charge of a cell's water, in equivalents per litre"
-            => {"charge", SurrogateRow::charge_text, full().note()},
+            => ("charge", small, full().note()),
         drift: f64 = "change of an element's amount in the grid that no flow explains / the amount"
-            => {"drift", SurrogateRow::drift_text, full().note()},
+            => ("drift", small, full().note()),
         digest: String = "hash of all cells after the last step" => ("digest", text, full().note()),
     }
 }
@@ -114,22 +114,6 @@ impl SurrogateRow {
         self.digits.map_or("no cache".to_owned(), |digits| digits.to_string())
     }
 
-    fn max_error(&self) -> String {
-        small(self.max_error)
-    }
-
-    fn rms_error(&self) -> String {
-        small(self.rms_error)
-    }
-
-    fn charge_text(&self) -> String {
-        small(Some(self.charge))
-    }
-
-    fn drift_text(&self) -> String {
-        small(Some(self.drift))
-    }
-
     pub(super) fn summary(rows: &[Self], grid: Grid) -> Vec<String> {
         let Some(without) = rows.first() else { return Vec::new() };
         let first = format!(
@@ -151,8 +135,8 @@ impl SurrogateRow {
                 significant(row.times_faster?),
                 saved(row.times_faster?),
                 row.hit_share? * 100.0,
-                small(row.rms_error),
-                small(row.max_error),
+                small(&row.rms_error),
+                small(&row.max_error),
             ))
         });
         [first].into_iter().chain(with).collect()
@@ -166,6 +150,6 @@ fn saved(times_faster: f64) -> String {
 }
 
 /// Formats a number of any magnitude with two digits.
-fn small(number: Option<f64>) -> String {
-    number.map_or_else(String::new, |number| format!("{number:.1e}"))
+fn small(number: &impl Number) -> String {
+    number.number().map_or_else(String::new, |number| format!("{number:.1e}"))
 }

@@ -17,6 +17,7 @@ use crate::keys::nth;
 use crate::progress::Progress;
 use crate::scenario::latency::fill;
 use crate::scenario::too_few_chunks;
+use crate::series::Run;
 use crate::table::{CachedTable, attach, find_or_put_all, outcomes};
 
 const BATCH: usize = 1024;
@@ -107,21 +108,18 @@ impl<'e, T: Timed> Bench<'e, T> {
         let mut table = self.table(candidate)?;
         let mut ends = outcomes(if candidate.in_flight > 1 { BATCH } else { 1 });
         find_or_put_all(&mut table, &warm_up, &mut ends)?;
-        table.reset_stats();
-        exchange.barrier()?;
-        let start = table.transport().now_ns();
-        find_or_put_all(&mut table, &keys, &mut ends)?;
-        let took = table.transport().now_ns() - start;
-        let stats = *table.stats();
+        let run = Run::of_table(&mut table, &keys, &mut ends, exchange)?;
         table.into_transport();
-        if stats.full.operations > 0 {
-            return Err(too_few_chunks(&self.args.config(), exchange.owners(), self.held));
+        if run.stats.full.operations > 0 {
+            return Err(
+                too_few_chunks(&self.args.config(), exchange.owners(), self.held).everywhere()
+            );
         }
-        if stats.inserted.operations != inserts {
-            return Err(Failure::new("a key that is present was not found, or a new key was"));
+        if run.stats.inserted.operations != inserts * ranks {
+            let wrong = "a key that is present was not found, or a new key was";
+            return Err(Failure::new(wrong).everywhere());
         }
-        let sum = exchange.sum(took)?;
-        Ok(sum as f64 / (ranks * keys.len().max(1) as u64) as f64)
+        Ok(run.rank_ns as f64 / (ranks * keys.len().max(1) as u64) as f64)
     }
 
     fn table(&mut self, candidate: &Tuning) -> Result<CachedTable<&mut T>> {
