@@ -63,7 +63,7 @@ pub(crate) fn verbs_builder(args: &VerbsArgs, sizes: Sizes) -> Result<probeline:
         .pkey_index(args.pkey_index)
         .service_level(args.service_level)
         .traffic_class(args.traffic_class)
-        .retry(args.retry()?))
+        .retry(probeline::verbs::Retry::new(args.timeout, args.retries)?))
 }
 
 /// Opens an engine of MPI and returns a line about it.

@@ -121,7 +121,7 @@ fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::
     let mut transport = Vec::new();
     pin_rank(&args.place, None, &affinity, &mut members, &mut transport)?;
     let (mut engine, line) = engines::open_mpi(needs.sizes, &mut members)?;
-    transport.push(line);
+    transport.insert(0, line);
     let output = scenario.run_on(&mut engine, None, &mut members);
     let output = output.unwrap_or_else(|failure| {
         // Printed first: the other ranks may wait for this one in a collective call, until its
@@ -166,7 +166,7 @@ fn run_on_machines<S: Scenario, E: Timed>(
     let memory = pin_rank(&args.place, near, &affinity, &mut job, &mut transport)?;
     let first = || open(needs.sizes, memory, &mut job);
     let (mut engine, line) = waiting("opening the transport", me == Owner(0), first)?;
-    transport.push(line);
+    transport.insert(0, line);
     let next = |sizes: Sizes, exchange: &mut dyn Exchange| Ok(open(sizes, memory, exchange)?.0);
     let output = scenario
         .run_on(&mut engine, Some(&next), &mut job)
@@ -210,7 +210,7 @@ pub(crate) fn join(args: &JobArgs, needs: &Needs) -> Result<(Job, Option<String>
     let parameters = agreement.text.clone();
     let limits = Limits {
         rendezvous: Duration::from_secs(limit_s),
-        collective: meeting.collective_limit() + needs.longest_alone,
+        collective: Duration::from_secs(meeting.collective_timeout) + needs.longest_alone,
     };
     let node = two_nodes::node(&args.nodes, &args.options, limit_s, given.clone())?;
     let is_node = node.is_some();

@@ -50,43 +50,34 @@ impl Machine {
     }
 
     pub(crate) fn short(&self) -> String {
-        let or = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "unknown".to_owned());
         let virtual_machine = if self.virtual_machine { " of a virtual machine" } else { "" };
-        format!(
-            "{}, CPUs {}{virtual_machine}, Linux {}",
-            or(&self.cpu),
-            or(&self.cpus_online),
-            or(&self.kernel)
-        )
+        let [cpu, cpus, kernel] = [&self.cpu, &self.cpus_online, &self.kernel].map(or_unknown);
+        format!("{cpu}, CPUs {cpus}{virtual_machine}, Linux {kernel}")
     }
 
     pub(crate) fn lines(&self) -> Vec<String> {
-        let or = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "unknown".to_owned());
         let virtual_machine = if self.virtual_machine { " (a virtual machine)" } else { "" };
+        let cache = self.last_level_cache_kib.map(|kib| Size(kib << 10).rounded());
+        let memory = self.memory_mib.map(|mib| Size::mib(mib).rounded());
+        let [cpu, cpus, kernel] = [&self.cpu, &self.cpus_online, &self.kernel].map(or_unknown);
+        let [cache, memory] = [&cache, &memory].map(or_unknown);
+        let [governor, load] = [&self.governor, &self.load_average].map(or_unknown);
+        let pages = [&self.transparent_huge_pages, &self.shmem_huge_pages].map(or_unknown);
         vec![
-            format!(
-                "{}, CPUs {}{virtual_machine}, last-level cache {}",
-                or(&self.cpu),
-                or(&self.cpus_online),
-                self.last_level_cache_kib
-                    .map_or_else(|| "unknown".to_owned(), |kib| Size(kib << 10).rounded()),
-            ),
-            format!(
-                "{} of memory, kernel {}, governor {}, load {}",
-                self.memory_mib
-                    .map_or_else(|| "unknown".to_owned(), |mib| Size::mib(mib).rounded()),
-                or(&self.kernel),
-                or(&self.governor),
-                or(&self.load_average),
-            ),
+            format!("{cpu}, CPUs {cpus}{virtual_machine}, last-level cache {cache}"),
+            format!("{memory} of memory, kernel {kernel}, governor {governor}, load {load}"),
             format!(
                 "huge pages: {} of 2 MiB free, transparent {}, for shared memory {}",
                 self.huge_pages_2mib_free.unwrap_or(0),
-                or(&self.transparent_huge_pages),
-                or(&self.shmem_huge_pages),
+                pages[0],
+                pages[1]
             ),
         ]
     }
+}
+
+fn or_unknown(fact: &Option<String>) -> &str {
+    fact.as_deref().unwrap_or("unknown")
 }
 
 /// Returns the bytes that the tables of several ranks can use: available memory and free huge pages,

@@ -1,7 +1,6 @@
 //! The limits of a transport: READs, WRITEs, compare-and-swaps and fetch-and-adds of random words, by
 //! size and by operations in flight, without a table.
 
-use core::hint::black_box;
 use core::ops::{Range, RangeInclusive};
 use core::time::Duration;
 
@@ -10,6 +9,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use crate::failure::{Failure, Result};
+use crate::one_sided::{after, wait};
 
 /// Sizes of READs, in words: 8 B to 4 KiB.
 pub(crate) const WORDS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
@@ -171,9 +171,8 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
     /// previous one, as far as the CPU knows, so that operations do not overlap.
     pub(crate) fn once(&mut self, operation: Operation) -> Result<()> {
         self.post(operation, 0, self.last)?;
-        let mut completion = [Completion::default()];
-        while self.engine.poll(&mut completion)? == 0 {}
-        self.last = self.value(operation, 0, completion[0].result?)?;
+        let old = wait(self.engine)?;
+        self.last = self.value(operation, 0, old)?;
         Ok(())
     }
 
@@ -192,7 +191,7 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
             [only] => Some(only),
             ref all => all.get(self.random.random_range(0..all.len())).copied(),
         };
-        let index = start + self.random.random_range(0..places) + (black_box(0) & value);
+        let index = after(value, start + self.random.random_range(0..places));
         let at = RemoteWord { owner: owner.unwrap_or(Owner(0)), index };
         let (token, local) = (Token(slot.into()), Local { slot: Slot(slot), start: 0, words });
         match operation {

@@ -1,5 +1,7 @@
 //! Joins a job whose ranks an MPI launcher has started and MPI connects.
 
+use core::time::Duration;
+
 use probeline::mpi::{Members, World, library_version};
 use probeline::transport::Exchange;
 
@@ -10,7 +12,7 @@ use crate::job::Needs;
 
 /// Starts MPI among ranks that have the same options and inputs.
 pub(crate) fn join(args: &JobArgs, needs: &Needs) -> Result<(World, Members)> {
-    let limit = args.meeting.collective_limit() + needs.longest_alone;
+    let limit = Duration::from_secs(args.meeting.collective_timeout) + needs.longest_alone;
     let world = World::init(limit)?;
     let mut members = world.members()?;
     Agreement::from_job(args, needs.inputs.clone()).compare(&mut members)?;

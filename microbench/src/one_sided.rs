@@ -2,7 +2,7 @@
 
 use core::hint::black_box;
 
-use probeline::transport::{Completion, Local, Segment, Slot, Token};
+use probeline::transport::{Completion, Local, Segment, Slot, Token, Transport};
 use probeline_programs::Timed;
 
 use crate::failure::Result;
@@ -16,7 +16,7 @@ pub(crate) fn read<T: Timed>(engine: &mut T, from: Segment, slot: Slot) -> Resul
 }
 
 /// Polls until the one operation in flight completes, and returns its result.
-pub(crate) fn wait<T: Timed>(engine: &mut T) -> Result<u64> {
+pub(crate) fn wait<T: Transport>(engine: &mut T) -> Result<u64> {
     let mut completion = [Completion::default()];
     while engine.poll(&mut completion)? == 0 {}
     Ok(completion[0].result?)

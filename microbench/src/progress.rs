@@ -6,7 +6,7 @@
 //! take long.
 
 use core::time::Duration;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Instant;
@@ -20,15 +20,12 @@ const QUIET_FOR: Duration = Duration::from_secs(2);
 /// Time between two drawings while nothing is measured.
 const REDRAW: Duration = Duration::from_secs(1);
 
-static BEGUN: OnceLock<Instant> = OnceLock::new();
+/// The start of the command.
+static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Records the start of the command; `main` calls this first.
 pub(crate) fn begin() {
-    BEGUN.get_or_init(Instant::now);
-}
-
-fn elapsed() -> Duration {
-    BEGUN.get_or_init(Instant::now).elapsed()
+    LazyLock::force(&BEGUN);
 }
 
 /// Returns whether the line must be drawn before work with this expected time.
@@ -48,7 +45,7 @@ pub(crate) fn redrawing<R>(mut draw: impl FnMut() + Send, work: impl FnOnce() ->
     let (done, ended) = channel::<()>();
     thread::scope(|scope| {
         let redraw = move || {
-            let mut wait = QUIET_FOR.saturating_sub(elapsed());
+            let mut wait = QUIET_FOR.saturating_sub(BEGUN.elapsed());
             while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 draw();
                 wait = REDRAW;
@@ -96,7 +93,7 @@ impl Progress {
     }
 
     pub(crate) fn expecting(&mut self, done: u64, doing: &str, expected: Duration) {
-        if !self.shown || (self.bar.is_hidden() && !is_due(elapsed(), expected)) {
+        if !self.shown || (self.bar.is_hidden() && !is_due(BEGUN.elapsed(), expected)) {
             return;
         }
         let message = match expected {

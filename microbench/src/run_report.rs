@@ -1,6 +1,7 @@
 //! Prints the results of a command as a table, and writes them as JSON and CSV.
 
 use std::io;
+use std::path::PathBuf;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
@@ -178,12 +179,7 @@ impl<R: Row> RunReport<R> {
 
     fn facts(&self) -> Vec<String> {
         let program = format!("{}, {}", self.program(), self.machine.short());
-        // The transport comes before the places of the ranks.
-        let name = self.parameters.iter().find(|(name, _)| *name == "transport");
-        let name = name.and_then(|(_, value)| value.as_str()).unwrap_or_default();
-        let (first, rest): (Vec<&str>, Vec<&str>) =
-            self.transport.iter().map(|line| &**line).partition(|line| line.starts_with(name));
-        let transport = without_asides(&[first, rest].concat().join("; "));
+        let transport = without_asides(&self.transport.join("; "));
         let omitted = |(name, value): &&(&str, Value)| OMITTED.contains(name) || value.is_null();
         let parameters = self.parameters.iter().filter(|parameter| !omitted(parameter));
         let parameters: Vec<String> = parameters.map(short).collect();
@@ -312,8 +308,8 @@ pub(crate) fn some_of<T: Copy>(all: &[T], max: usize) -> Vec<T> {
 }
 
 pub(crate) struct Files {
-    /// Each with its option.
-    all: Vec<(&'static str, OutputFile)>,
+    json: Option<OutputFile>,
+    csv: Option<OutputFile>,
     full: bool,
 }
 
@@ -322,22 +318,18 @@ impl Files {
     /// would overwrite the first.
     pub(crate) fn open(args: &OutputArgs, writes: bool) -> Result<Self> {
         check_distinct(&[], args.files())?;
-        let mut all = Vec::new();
-        for (option, path) in args.files() {
-            let Some(path) = path else { continue };
-            all.push((option, OutputFile::of(path, writes)?));
-        }
-        Ok(Self { all, full: args.full })
+        let open = |path: &Option<PathBuf>| {
+            path.as_ref().map(|path| OutputFile::of(path, writes)).transpose()
+        };
+        Ok(Self { json: open(&args.json)?, csv: open(&args.csv)?, full: args.full })
     }
 
     pub(crate) fn write<R: Row>(self, report: &RunReport<R>) -> Result<()> {
-        for (option, mut file) in self.all {
-            file.write(&match option {
-                "--json" => {
-                    printable::json(&(serde_json::to_string_pretty(report)? + "\n")).into_owned()
-                }
-                _ => printable::lines(&probeline_report::results::csv(&report.rows)?).into_owned(),
-            })?;
+        if let Some(mut file) = self.json {
+            file.write(&printable::json(&(serde_json::to_string_pretty(report)? + "\n")))?;
+        }
+        if let Some(mut file) = self.csv {
+            file.write(&printable::lines(&probeline_report::results::csv(&report.rows)?))?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use core::fmt::Debug;
 use core::time::Duration;
 
-use clap::builder::TypedValueParser;
+use clap::builder::{RangedI64ValueParser, TypedValueParser};
 use clap::{Args, value_parser};
 use probeline::table::{
     CacheEntry, ChunkChoice, Config, OneRoundtrip, Operation, Outcome, Probing, ReadAhead,
@@ -17,13 +17,13 @@ use crate::failure::{Failure, Result};
 use crate::meter::{Meter, Plan};
 
 /// Maximum operations in flight: far above any device's depth.
-pub(crate) const MAX_IN_FLIGHT: i64 = 1 << 14;
+const MAX_IN_FLIGHT: i64 = 1 << 14;
 /// Maximum operations in one call; each outcome takes 24 bytes.
-pub(crate) const MAX_BATCH: i64 = 1 << 20;
+const MAX_BATCH: i64 = 1 << 20;
 /// The fastest of 16 to 1024 on all workloads. Compared to 64, it is 1.3 times as fast over shm in
 /// 128 MiB, 1.1 times in 2 GiB, and 1.03 times in the model of the paper's cluster, because fewer
 /// batches end, where few operations are in flight.
-const DEFAULT_BATCH: u32 = 1024;
+pub(crate) const DEFAULT_BATCH: u32 = 1024;
 /// Maximum entries of a cache: 16 GiB.
 pub(crate) const MAX_ENTRIES: u32 = 1 << 30;
 /// Two operations of blocking calls, one of which may be a read-ahead of the previous call.
@@ -57,17 +57,6 @@ pub(crate) struct AlgorithmArgs {
     direct: Option<bool>,
 }
 
-#[derive(Args, Clone, Copy, Debug)]
-#[command(next_help_heading = heading::LATENCY)]
-pub(crate) struct BatchArgs {
-    /// Operations in one batch call, whose misses and roundtrips overlap; 1 is blocking calls, as
-    /// with --paper
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_BATCH)]
-    #[arg(default_value_if("paper", "true", "1"))]
-    #[arg(value_parser = value_parser!(u32).range(1..=MAX_BATCH))]
-    pub(crate) batch: u32,
-}
-
 /// The options of a table: its algorithm, probe order and cache.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = heading::LATENCY)]
@@ -99,9 +88,18 @@ pub(crate) struct PipelineArgs {
     pub(crate) table: TableArgs,
 
     /// Operations in flight of each rank that use READs and claims, 2 to 16384
-    #[arg(long, default_value_t = 32, value_name = "N")]
-    #[arg(value_parser = value_parser!(u32).range(2..=MAX_IN_FLIGHT))]
+    #[arg(long, default_value_t = 32, value_name = "N", value_parser = in_flight(2))]
     pub(crate) in_flight: u32,
+}
+
+/// Parses the operations in flight of a rank, at least this number.
+pub(crate) fn in_flight(least: i64) -> RangedI64ValueParser<u32> {
+    value_parser!(u32).range(least..=MAX_IN_FLIGHT)
+}
+
+/// Parses the operations in one call.
+pub(crate) fn batch() -> RangedI64ValueParser<u32> {
+    value_parser!(u32).range(1..=MAX_BATCH)
 }
 
 pub(crate) fn probing() -> impl TypedValueParser<Value = Probing> {

@@ -176,15 +176,13 @@ impl JobArgs {
     pub(crate) fn set_window_bytes(&mut self, sizes: &Sizes) -> Result<()> {
         let words = sizes.window_words.saturating_mul(self.ranks.into());
         self.table_size = Size(words.saturating_mul(WORD_BYTES as u64));
-        let here = self.bytes_here(self.table_size.0);
-        match less_than(here) {
-            Some(available) => Err(Failure::usage(format!(
-                "the windows of the ranks on this machine take {}, and {available} of memory is \
-                 available: give fewer --ranks, or less work to each",
-                Size(here).rounded()
-            ))),
-            None => Ok(()),
-        }
+        self.check_available(self.table_size.0, |available| {
+            let here = Size(self.bytes_here(self.table_size.0)).rounded();
+            format!(
+                "the windows of the ranks on this machine take {here}, and {available} of memory is \
+                 available: give fewer --ranks, or less work to each"
+            )
+        })
     }
 
     /// Resolves the same options for the jobs of `transports`, which run in turn on this machine.
@@ -219,11 +217,11 @@ impl JobArgs {
         let transport = self.transport.name();
         // The options of how ranks meet have checks of their own.
         let of_others =
-            heading::OF_TRANSPORTS[..4].iter().filter(|(_, its)| !its.contains(&transport));
+            heading::OF_TRANSPORTS[..4].iter().filter(|(_, its)| !its.contains(&&*transport));
         let mut given = of_others
             .filter_map(|(heading, its)| Some((self.options.given_under(heading)?, its[0])));
         // UCX and MPI allocate windows themselves.
-        let pages = self.options.is_given("huge-pages") && ["ucx", "mpi"].contains(&transport);
+        let pages = self.options.is_given("huge-pages") && ["ucx", "mpi"].contains(&&*transport);
         let pages = || pages.then(|| ("--huge-pages".to_owned(), "shm"));
         let Some((option, first)) = given.next().or_else(pages) else { return Ok(()) };
         let transport = if first == "shm" { "shm or verbs" } else { first };
@@ -274,26 +272,30 @@ impl JobArgs {
                  {ranks} ranks takes {min} at least"
             )));
         }
-        match less_than(self.bytes_here(size.0)) {
-            Some(available) => Err(Failure::usage(format!(
+        self.check_available(size.0, |available| {
+            format!(
                 "--table-size {size} is too large: this machine has {available} of memory available"
-            ))),
-            None => Ok(()),
-        }
+            )
+        })
     }
 
     /// Checks that this machine has memory for `bytes` of all ranks beside the table. `too_many` says
     /// which options ask for them, and what takes them.
     pub(crate) fn check_memory(&self, bytes: u64, too_many: &str) -> Result<()> {
-        match less_than(self.bytes_here(self.table_size.0.saturating_add(bytes))) {
-            Some(available) => Err(Failure::usage(format!(
-                "{too_many} take {}, and this machine has {available} of memory available for them \
-                 and --table-size {}",
-                Size(bytes).rounded(),
-                self.table_size
-            ))),
-            None => Ok(()),
-        }
+        self.check_available(self.table_size.0.saturating_add(bytes), |available| {
+            let (bytes, size) = (Size(bytes).rounded(), self.table_size);
+            format!(
+                "{too_many} take {bytes}, and this machine has {available} of memory available for \
+                 them and --table-size {size}"
+            )
+        })
+    }
+
+    /// Checks that this machine has memory for its ranks' share of `bytes`; `refusal` describes them, given
+    /// the memory that it has.
+    fn check_available(&self, bytes: u64, refusal: impl Fn(String) -> String) -> Result<()> {
+        let available = less_than(self.bytes_here(bytes));
+        available.map_or(Ok(()), |available| Err(Failure::usage(refusal(available))))
     }
 
     /// Returns the share of `bytes`, the total of all ranks, that this machine's ranks have.

@@ -1,6 +1,5 @@
 //! Options of the ranks: how they meet, on which nodes and cores.
 
-use core::time::Duration;
 use std::path::PathBuf;
 
 use clap::builder::{RangedU64ValueParser, TypedValueParser};
@@ -65,11 +64,6 @@ impl MeetingArgs {
             ExchangeName::Pmi => Some(Server::Pmi),
             ExchangeName::Tcp | ExchangeName::Spawn => None,
         }
-    }
-
-    /// Returns the limit of a collective call, excluding the time that the slowest rank measures.
-    pub(crate) fn collective_limit(&self) -> Duration {
-        Duration::from_secs(self.collective_timeout)
     }
 
     pub(super) fn check(&self, two_nodes: bool) -> Result<()> {

@@ -153,6 +153,13 @@ pub(crate) fn chunk_buckets(max: u32) -> impl TypedValueParser<Value = u32> {
     }
 }
 
+/// Maximum rounds of a measurement.
+pub(crate) const MAX_ROUNDS: i64 = 999;
+
+pub(crate) fn rounds() -> RangedI64ValueParser<u32> {
+    value_parser!(u32).range(1..=MAX_ROUNDS)
+}
+
 pub(crate) fn max_chunks() -> RangedI64ValueParser<u32> {
     value_parser!(u32).range(1..=1 << 16)
 }

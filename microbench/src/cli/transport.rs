@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum, ValueHint, value_parser};
 use probeline::ucx::Atomics;
 use probeline_profile::{Profile, Shape};
 
-use super::{heading, one_of};
+use super::{heading, name, one_of};
 use crate::failure::{Failure, Result};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -27,14 +27,8 @@ pub(crate) enum TransportName {
 }
 
 impl TransportName {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Shm => "shm",
-            Self::Verbs => "verbs",
-            Self::Ucx => "ucx",
-            Self::Mpi => "mpi",
-            Self::Sim => "sim",
-        }
+    pub(crate) fn name(self) -> String {
+        name(self)
     }
 }
 
@@ -87,14 +81,6 @@ pub(crate) struct VerbsArgs {
     #[arg(long = "qp-retry-count", value_name = "N", default_value_t = 6)]
     #[arg(value_parser = value_parser!(u8).range(0..=6))]
     pub(crate) retries: u8,
-}
-
-impl VerbsArgs {
-    pub(crate) fn retry(
-        &self,
-    ) -> core::result::Result<probeline::verbs::Retry, probeline::verbs::SetupError> {
-        probeline::verbs::Retry::new(self.timeout, self.retries)
-    }
 }
 
 /// The transports and devices of UCX.

@@ -14,7 +14,7 @@ use self::entries::{Client, Key, Value};
 use self::row::MapRow;
 use super::limits::TableLimit;
 use super::report_job;
-use crate::cli::{JobArgs, TransportName, name, on_off, one_of, within};
+use crate::cli::{JobArgs, MAX_ROUNDS, TransportName, name, on_off, one_of, rounds, within};
 use crate::failure::Result;
 use crate::job::Work;
 use crate::keys::Keys;
@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use crate::run_report::{answer, fields, side_by_side};
 use crate::series::Run;
 use crate::size::Size;
-use crate::table::{MAX_BATCH, MAX_IN_FLIGHT};
+use crate::table::{batch, in_flight};
 use crate::units;
 
 /// The keys of the paper's Zipf distribution.
@@ -32,8 +32,6 @@ const TABLE_SIZE: Size = Size::mib(256);
 const TABLE_SIZE_OVER_VERBS: Size = Size::mib(32);
 const TABLE_SIZE_HELP: &str =
     "Memory for the map's buckets, all ranks together [default: 256MiB, over verbs 32MiB]";
-/// Most runs of a workload.
-pub(super) const MAX_REPEAT: i64 = 999;
 /// Of this number of operations in `mixed`, one is a put.
 const MIXED_PUTS: usize = 20;
 
@@ -66,18 +64,15 @@ pub(crate) struct MapArgs {
     ops: u32,
 
     /// Runs of each workload; the median is reported
-    #[arg(long, default_value_t = 3, value_name = "N")]
-    #[arg(value_parser = value_parser!(u32).range(1..=MAX_REPEAT))]
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = rounds())]
     rounds: u32,
 
     /// Operations in one batch call, whose misses and roundtrips overlap; 1 is blocking calls
-    #[arg(long, value_name = "N", default_value_t = 1024)]
-    #[arg(value_parser = value_parser!(u32).range(1..=MAX_BATCH))]
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = batch())]
     batch: u32,
 
     /// Operations in flight of each rank that are posted
-    #[arg(long, default_value_t = 32, value_name = "N")]
-    #[arg(value_parser = value_parser!(u32).range(1..=MAX_IN_FLIGHT))]
+    #[arg(long, default_value_t = 32, value_name = "N", value_parser = in_flight(1))]
     in_flight: u32,
 
     /// Measure the mode claims also with requests that the CPU runs itself, where it reaches all
@@ -241,7 +236,7 @@ impl MapArgs {
             (_, KeysName::Zipf) => Keys::Zipf(ZIPF_KEYS.min(filled)),
         };
         let phase = 2 * step.workload as u64 + step.keys as u64;
-        let sequence = MAX_REPEAT.cast_unsigned() * phase + u64::from(run);
+        let sequence = MAX_ROUNDS.cast_unsigned() * phase + u64::from(run);
         // The lower bits are those of the rank.
         keys.draw(self.ops as usize, self.job.seed ^ sequence << 48, me.0)
     }

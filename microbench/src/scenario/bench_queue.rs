@@ -9,13 +9,12 @@ use probeline_programs::Timed;
 use probeline_report::results::format::{millions, text};
 use probeline_report::results::row;
 
-use super::bench_map::MAX_REPEAT;
 use super::{report_job, without_cpu_time};
-use crate::cli::{JobArgs, TransportName, one_of};
+use crate::cli::{JobArgs, TransportName, one_of, rounds};
 use crate::failure::{Failure, Result};
 use crate::job::Work;
 use crate::series::median;
-use crate::table::{MAX_BATCH, name_of};
+use crate::table::{batch, name_of};
 use crate::units::rate;
 
 /// Operations in flight per rank, and values of a block that take their tickets together.
@@ -38,11 +37,11 @@ pub(crate) struct QueueArgs {
 
     /// Values per call, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,32")]
-    #[arg(value_parser = value_parser!(u32).range(1..=MAX_BATCH))]
+    #[arg(value_parser = batch())]
     batch: Vec<u32>,
 
     /// Rounds; the median of each rate is reported
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = value_parser!(u32).range(1..=MAX_REPEAT))]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = rounds())]
     rounds: u32,
 
     // Last, because its headings in the help apply to all options after them.

@@ -30,7 +30,7 @@ use crate::job::{Needs, Open, Scenario};
 use crate::progress::Progress;
 use crate::run_report::fields;
 use crate::size::Size;
-use crate::table::{MAX_BATCH, PipelineArgs, name_of};
+use crate::table::{PipelineArgs, batch, name_of};
 
 /// Default of `--table-size`: 3 million states of one word. A smaller table would save little time,
 /// and few nets need many growths.
@@ -41,6 +41,9 @@ const TABLE_SIZE_HELP: &str = "\
 Memory for the table at first, all ranks together. At a load factor of 0.8, or when it is full, its \
 states move to one four times as large, up to --max-table-size [default: 32MiB; 128MiB over sim and \
 mpi, where it does not grow]";
+
+/// Heading of the properties to check.
+const PROPERTIES: &str = "Properties";
 
 #[derive(Args, Clone, Debug)]
 #[command(mut_arg("table_size_asked", |option| option.help(TABLE_SIZE_HELP)))]
@@ -61,8 +64,17 @@ pub(crate) struct ExploreArgs {
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = choices())]
     states: StatesChoice,
 
-    #[command(flatten)]
-    properties: PropertyArgs,
+    /// Find a deadlock, a state in which no transition is enabled, and print a shortest path of
+    /// transitions to it
+    #[arg(long, help_heading = PROPERTIES)]
+    find_deadlock: bool,
+
+    /// Check a linear inequality over places in every state, such as 'p1 + 2 * p2 <= 3' or 'p == q',
+    /// and print a state that violates it with a shortest path of transitions; may be repeated.
+    /// Exploring ends once all properties are violated. Until then, all states found are kept in
+    /// memory beside the table
+    #[arg(long, value_name = "INEQUALITY", allow_hyphen_values = true, help_heading = PROPERTIES)]
+    invariant: Vec<String>,
 
     #[command(flatten)]
     pipeline: PipelineArgs,
@@ -82,8 +94,7 @@ struct ExpandArgs {
     /// Successors that one batch call looks up, rounded up to whole states; 1 makes single calls,
     /// as with --paper
     #[arg(long, value_name = "N", default_value_t = 512)]
-    #[arg(default_value_if("paper", "true", "1"))]
-    #[arg(value_parser = value_parser!(u32).range(1..=MAX_BATCH))]
+    #[arg(default_value_if("paper", "true", "1"), value_parser = batch())]
     batch: u32,
 
     /// Most recent states, 8 bytes a word, that a rank remembers, to skip their find-or-puts: a power
@@ -99,23 +110,6 @@ struct ExpandArgs {
     /// with --paper
     #[arg(long, default_value_if("paper", "true", "true"))]
     all_successors: bool,
-}
-
-/// The properties to check.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Properties")]
-struct PropertyArgs {
-    /// Find a deadlock, a state in which no transition is enabled, and print a shortest path of
-    /// transitions to it
-    #[arg(long)]
-    find_deadlock: bool,
-
-    /// Check a linear inequality over places in every state, such as 'p1 + 2 * p2 <= 3' or 'p == q',
-    /// and print a state that violates it with a shortest path of transitions; may be repeated.
-    /// Exploring ends once all properties are violated. Until then, all states found are kept in
-    /// memory beside the table
-    #[arg(long, value_name = "INEQUALITY", allow_hyphen_values = true)]
-    invariant: Vec<String>,
 }
 
 /// The job of a rank: it explores the net and the packing that it has read and computed by itself.
@@ -154,7 +148,7 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
         LoadError::BuiltIn(_) => Failure::usage(error.to_string()),
         _ => error.into(),
     })?;
-    let properties = args.properties.properties(&net)?;
+    let properties = args.properties(&net)?;
     let packing = Packing::wide(&net, &args.states.widths());
     let packing = packing.map_err(|error| failures::unpacked(&net, &error))?;
     if packing.words() > 1 {
@@ -327,9 +321,7 @@ impl ExploreArgs {
             grows: grows(job.transport),
         }
     }
-}
 
-impl PropertyArgs {
     /// Returns the properties of `net` that these options ask for.
     fn properties(&self, net: &Net) -> Result<Vec<Property>> {
         let mut all = Vec::new();

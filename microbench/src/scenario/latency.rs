@@ -19,7 +19,7 @@ use self::recorder::{WARM_UP_SHARE, clock_cost_ns};
 use self::rounds::Rounds;
 use self::row::LatencyRow;
 use super::{OPERATIONS, peer, report_job};
-use crate::cli::{ChunkListArgs, JobArgs, max_chunks, seconds, with_default};
+use crate::cli::{ChunkListArgs, JobArgs, max_chunks, rounds, seconds, with_default};
 use crate::failure::{Failure, Result};
 use crate::job::{Needs, Scenario};
 use crate::meter::WORDS;
@@ -70,8 +70,7 @@ pub(crate) struct LatencyArgs {
     seconds_per_measurement: f64,
 
     /// Rounds of find-or-put and its floors in turn; the median multiple is reported
-    #[arg(long, default_value_t = 5, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=999))]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = rounds())]
     rounds: u32,
 
     #[command(flatten)]

@@ -14,7 +14,7 @@ pub(crate) use self::row::operation_name;
 use self::row::{LimitsRow, Round};
 pub(crate) use self::table_limit::TableLimit;
 use super::{broadcast, peer, report_job};
-use crate::cli::{JobArgs, TransportName, seconds, with_default};
+use crate::cli::{JobArgs, TransportName, rounds, seconds, with_default};
 use crate::failure::Result;
 use crate::job::{Needs, Scenario};
 use crate::machine::memory_available;
@@ -22,7 +22,7 @@ use crate::meter::{Meter, Operation, Plan, WORDS};
 use crate::progress::Progress;
 use crate::run_report::fields;
 use crate::size::Size;
-use crate::table::MAX_IN_FLIGHT;
+use crate::table::in_flight;
 
 /// The size of each rank's window if memory permits: larger than any cache.
 const WINDOW: Size = Size::mib(256);
@@ -37,8 +37,7 @@ const SIMULATED: u64 = 1_000;
     "32MiB, over verbs 1MiB, over shm 256MiB a rank or a quarter of the available memory")))]
 pub(crate) struct LimitsArgs {
     /// Maximum READs and atomics in flight
-    #[arg(long, default_value_t = 64, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=MAX_IN_FLIGHT))]
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = in_flight(1))]
     in_flight: u32,
 
     /// Seconds for each limit in each round, 0.001 to 3600
@@ -46,8 +45,7 @@ pub(crate) struct LimitsArgs {
     seconds_per_measurement: f64,
 
     /// Rounds in which measurements alternate; medians are reported
-    #[arg(long, default_value_t = 5, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=999))]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = rounds())]
     rounds: u32,
 
     // Last, because its headings in the help apply to all options after them.
@@ -62,7 +60,7 @@ pub(crate) fn run(mut args: LimitsArgs) -> Result<()> {
     };
     report.parameters(fields!(args; in_flight, seconds_per_measurement, rounds));
     report.rows = row::rows(args.job.ranks, &output);
-    report.summary = row::summary(args.job.transport.name(), &report.rows);
+    report.summary = row::summary(&args.job.transport.name(), &report.rows);
     report.note(args.notes());
     report.publish(files)
 }

@@ -19,7 +19,7 @@ use crate::failure::Result;
 use crate::options::Options;
 use crate::progress::{Progress, redrawing};
 use crate::run_report::{Files, RunReport, fields};
-use crate::table::{MAX_ENTRIES, MAX_IN_FLIGHT, name_of, one_roundtrip, probing, read_ahead};
+use crate::table::{MAX_ENTRIES, in_flight, name_of, one_roundtrip, probing, read_ahead};
 use plan::Run;
 use row::SimulateRow;
 
@@ -62,7 +62,7 @@ pub(crate) struct SimulateArgs {
     workload: Vec<Workload>,
 
     /// Operations in flight of a rank in a throughput; 1 is the paper's
-    #[arg(id = "simulated_in_flight", long = "in-flight", default_value_t = 1, value_name = "N", value_parser = value_parser!(u32).range(1..=MAX_IN_FLIGHT))]
+    #[arg(id = "simulated_in_flight", long = "in-flight", default_value_t = 1, value_name = "N", value_parser = in_flight(1))]
     in_flight: u32,
 
     /// Entries of a rank's cache; the paper has none

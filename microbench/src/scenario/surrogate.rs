@@ -20,7 +20,7 @@ use crate::pinning;
 use crate::progress::Progress;
 use crate::run_report::fields;
 use crate::size::Size;
-use crate::table::{MAX_BATCH, MAX_IN_FLIGHT};
+use crate::table::{batch, in_flight};
 use crate::units::counted;
 
 const CACHE_SIZE: Size = Size::mib(64);
@@ -73,13 +73,11 @@ pub(crate) struct SurrogateArgs {
     work_us: Option<f64>,
 
     /// Cells whose results a rank looks up in one batch call
-    #[arg(long, value_name = "CELLS", default_value_t = 64)]
-    #[arg(value_parser = value_parser!(u32).range(1..=MAX_BATCH))]
+    #[arg(long, value_name = "CELLS", default_value_t = 64, value_parser = batch())]
     package: u32,
 
     /// Lookups in flight of each rank that use READs and claims, 2 to 16384
-    #[arg(long, value_name = "N", default_value_t = 32)]
-    #[arg(value_parser = value_parser!(u32).range(2..=MAX_IN_FLIGHT))]
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = in_flight(2))]
     in_flight: u32,
 
     // Last, because its headings in the help apply to all options after them.
@@ -116,7 +114,12 @@ pub(crate) fn run(mut args: SurrogateArgs) -> Result<()> {
     if waits_for_cpus {
         report.summary.push(WAITS_FOR_CPUS.to_owned());
     }
-    report.note([args.times_note()]);
+    report.note([match args.job.transport {
+        TransportName::Sim => {
+            "times: virtual; the flow takes none, and a computed result takes --work-us"
+        }
+        _ => "times: of the slowest rank, all time steps with the flow",
+    }]);
     report.rows = rows;
     report.publish(files)
 }
@@ -170,15 +173,6 @@ impl SurrogateArgs {
     fn work_us(&self) -> f64 {
         let is_simulated = self.job.transport == TransportName::Sim;
         self.work_us.unwrap_or(if is_simulated { PAPER_WORK_NS as f64 / 1e3 } else { 0.0 })
-    }
-
-    fn times_note(&self) -> &'static str {
-        match self.job.transport {
-            TransportName::Sim => {
-                "times: virtual; the flow takes none, and a computed result takes --work-us"
-            }
-            _ => "times: of the slowest rank, all time steps with the flow",
-        }
     }
 }
 

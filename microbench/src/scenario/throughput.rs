@@ -12,7 +12,7 @@ use probeline_report::results::row;
 
 use super::limits::TableLimit;
 use super::report_job;
-use crate::cli::{ChunkArgs, JobArgs, TransportName, name, with_default};
+use crate::cli::{ChunkArgs, JobArgs, TransportName, heading, name, rounds, with_default};
 use crate::failure::Result;
 use crate::job::{Needs, Scenario};
 use crate::keys::Keys;
@@ -20,7 +20,7 @@ use crate::progress::Progress;
 use crate::run_report::{answer, fields, head};
 use crate::series::{Run, Series};
 use crate::size::Size;
-use crate::table::{BatchArgs, CachedTable, PipelineArgs, engine_sizes, outcomes};
+use crate::table::{CachedTable, DEFAULT_BATCH, PipelineArgs, batch, engine_sizes, outcomes};
 use crate::units;
 
 /// One warm-up operation, which is not timed, per this number of operations of a run. The warm-up
@@ -48,12 +48,14 @@ pub(crate) struct ThroughputArgs {
     key_range: Option<u64>,
 
     /// Runs of each workload; the median is reported
-    #[arg(long, default_value_t = 5, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=999))]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = rounds())]
     rounds: u32,
 
-    #[command(flatten)]
-    calls: BatchArgs,
+    /// Operations in one batch call, whose misses and roundtrips overlap; 1 is blocking calls, as
+    /// with --paper
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_BATCH, help_heading = heading::LATENCY)]
+    #[arg(default_value_if("paper", "true", "1"), value_parser = batch())]
+    batch: u32,
 
     #[command(flatten)]
     pipeline: PipelineArgs,
@@ -127,8 +129,7 @@ pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
     };
     report.parameters(fields!(args.chunks; chunk_buckets, max_chunks));
     report.parameter("ops_per_rank", args.ops);
-    report.parameters(fields!(args; key_range, rounds));
-    report.parameter("batch", args.calls.batch);
+    report.parameters(fields!(args; key_range, rounds, batch));
     report.parameters(args.pipeline.parameters(&args.config()));
     let (rows, limit) = output;
     report.rows = rows;
@@ -190,7 +191,7 @@ impl ThroughputArgs {
             TransportName::Shm | TransportName::Sim => "from the first start to the last end",
             _ => "by the slowest rank's own clock",
         };
-        let calls = match self.calls.batch {
+        let calls = match self.batch {
             1 => "one at a time".to_owned(),
             size => format!("in calls of {size} operations"),
         };
@@ -275,7 +276,7 @@ impl Scenario for ThroughputArgs {
         let in_flight = self.pipeline.in_flight;
         let open = || self.pipeline.table.open(engine, self.config(), in_flight, exchange);
         let mut table = progress.during(0, "opening the table", open)?;
-        let mut outcomes = outcomes(self.calls.batch as usize);
+        let mut outcomes = outcomes(self.batch as usize);
         let buckets = table.layout().buckets();
         let mut rows: Vec<ThroughputRow> = Vec::new();
         for &workload in &self.workload {

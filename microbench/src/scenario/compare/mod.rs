@@ -15,7 +15,7 @@ use probeline::transport::Alone;
 use self::column::{Column, ColumnName};
 use self::launch::{BENCHMARKS, Worker};
 use self::row::CompareRow;
-use crate::cli::{ChunkArgs, JobArgs, seconds};
+use crate::cli::{ChunkArgs, JobArgs, rounds, seconds};
 use crate::failure::{Failure, Result};
 use crate::findings;
 use crate::interrupt::Interrupt;
@@ -50,8 +50,7 @@ pub(crate) struct CompareArgs {
     chunks: ChunkArgs,
 
     /// Rounds; the columns take turns at each benchmark, and medians are reported
-    #[arg(long, default_value_t = 5, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=999))]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = rounds())]
     rounds: u32,
 
     /// Operations of each rank in each measurement

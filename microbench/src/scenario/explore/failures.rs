@@ -16,23 +16,25 @@ const MAX_LISTED: usize = 8;
 /// Creates the failure of a net whose markings do not fit a state, before any search.
 pub(super) fn unpacked(net: &Net, error: &PackingError) -> Failure {
     match net.growth() {
-        Some(growth) => unbounded(net, &growth, &format!("nothing was explored: {error}")),
+        Some(growth) => {
+            Failure::new(unbounded(net, &growth, &format!("nothing was explored: {error}")))
+        }
         None => error.clone().into(),
     }
 }
 
-/// Creates the failure of a net without a bound on its tokens, which ended as described.
-fn unbounded(net: &Net, growth: &Growth, end: &str) -> Failure {
+/// Describes a net without a bound on its tokens, which ended as described.
+fn unbounded(net: &Net, growth: &Growth, end: &str) -> String {
     let fired = growth.transitions.iter().take(MAX_LISTED);
     let fired: Vec<&str> = fired.filter_map(|&number| id_of(net, number)).collect();
     let more = growth.transitions.len() - fired.len();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let place = net.places().get(growth.place).map(Place::to_string).unwrap_or_default();
-    Failure::new(format!(
+    format!(
         "the net is unbounded, it has infinitely many states: {}{more} can fire again and again, \
          each time adding tokens to place {place}; {end}",
         fired.join(", "),
-    ))
+    )
 }
 
 impl Job {
@@ -44,91 +46,83 @@ impl Job {
             counted(*levels, "complete level")
         );
         let net = &self.exploration.net;
-        let failure = match (reason, net.growth()) {
-            (Reason::Table { .. }, Some(growth)) => {
-                unbounded(net, &growth, &format!("{found} before the table was full"))
-            }
-            (Reason::Table { words, bytes, limit }, None) => {
-                let full = self.table_full(*states, *words, Size(*bytes), limit);
-                let full =
-                    full.or("unless the net has no bound on its tokens, which fills any table");
-                Failure::new(format!("{full}; {found}"))
-            }
-            (Reason::Memory { available, keeps_levels }, _) => {
-                let kept = match keeps_levels {
-                    true => {
-                        ", or without --find-deadlock and --invariant, which keep all states found"
-                    }
-                    false => "",
+        let growth = net.growth();
+        let text = match reason {
+            Reason::Table { words, bytes, limit } => match growth {
+                Some(growth) => {
+                    unbounded(net, &growth, &format!("{found} before the table was full"))
+                }
+                None => format!(
+                    "{}, unless the net has no bound on its tokens, which fills any table; {found}",
+                    self.table_full(*states, *words, Size(*bytes), limit)
+                ),
+            },
+            Reason::Memory { available, keeps_levels } => {
+                let kept = if *keeps_levels {
+                    ", or without --find-deadlock and --invariant, which keep all states found"
+                } else {
+                    ""
                 };
-                Failure::new(format!(
+                format!(
                     "only {} of memory are left for the states to expand. Start again with more \
                      memory{kept}; {found}",
                     Size(*available).rounded()
-                ))
+                )
             }
-            (Reason::State { overflow, error }, growth) => {
-                let Overflow { place, tokens, transition } = *overflow;
-                let place = net.places().get(place).map(Place::to_string).unwrap_or_default();
+            Reason::State { overflow: Overflow { place, tokens, transition }, error } => {
+                let place = net.places().get(*place).map(Place::to_string).unwrap_or_default();
                 let fired = transition.and_then(|number| id_of(net, number)).unwrap_or_default();
-                let tokens = counted(tokens, "token");
-                let available = error.available;
+                let tokens = counted(*tokens, "token");
                 let found =
                     format!("{found} before transition {fired} put {tokens} in place {place}");
-                match growth {
-                    Some(growth) => {
-                        let end = format!("{found}, beyond the {available} bits of a state");
-                        unbounded(net, &growth, &end)
-                    }
-                    None => Failure::new(format!("{error}; {found}")),
-                }
+                let end = format!("{found}, beyond the {} bits of a state", error.available);
+                growth.map_or_else(
+                    || format!("{error}; {found}"),
+                    |growth| unbounded(net, &growth, &end),
+                )
             }
         };
-        failure.everywhere()
+        Failure::new(text).everywhere()
     }
 
-    /// Creates the failure of a table of states of this number of words that is full and cannot grow.
-    fn table_full(&self, states: u64, words: usize, size: Size, limit: &Limit) -> Failure {
+    /// Describes a table of states of this number of words that is full and cannot grow.
+    fn table_full(&self, states: u64, words: usize, size: Size, limit: &Limit) -> String {
         let job = &self.args.job;
         let config = self.exploration.buckets(words, size.0);
         let full = match words {
             1 => no_room(&config, job.ranks, states),
-            _ => format!(
-                "the table is full: it has no room for another state of {} bytes",
-                8 * words
-            ),
+            _ => {
+                let bytes = 8 * words;
+                format!("the table is full: it has no room for another state of {bytes} bytes")
+            }
         };
         let larger = Size((2 * size.0).next_power_of_two());
+        let more_memory = "with more memory".to_owned();
         let (why, advice) = match limit {
             &Limit::Asked(most) => {
-                let most = Size(most);
-                (String::new(), format!("Start again with a larger --max-table-size than {most}"))
+                (String::new(), format!("with a larger --max-table-size than {}", Size(most)))
             }
-            Limit::Unbounded => {
-                (String::new(), format!("Start again with --max-table-size {larger}"))
+            Limit::Unbounded => (String::new(), format!("with --max-table-size {larger}")),
+            &Limit::Memory(memory) => {
+                let most = Size(memory).rounded();
+                (
+                    format!(", and the memory available allows no table of more than {most}"),
+                    more_memory,
+                )
             }
-            &Limit::Memory(memory) => (
-                format!(
-                    ", and the memory available allows no table of more than {}",
-                    Size(memory).rounded()
-                ),
-                "Start again with more memory".to_owned(),
-            ),
-            Limit::Transport => (
-                format!(", and does not grow over {}", job.transport.name()),
-                format!("Start again with --table-size {larger}"),
-            ),
-            &Limit::Trees(most) => (
-                format!(", and a table of trees has at most {}", Size(most)),
-                "Start again with --states flat".to_owned(),
-            ),
-            Limit::Failed(bytes, reason) => (
-                format!(", and could not grow to {} ({reason})", Size(*bytes)),
-                "Start again with more memory".to_owned(),
-            ),
+            Limit::Transport => {
+                let over = job.transport.name();
+                (format!(", and does not grow over {over}"), format!("with --table-size {larger}"))
+            }
+            &Limit::Trees(most) => {
+                let why = format!(", and a table of trees has at most {}", Size(most));
+                (why, "with --states flat".to_owned())
+            }
+            Limit::Failed(bytes, reason) => {
+                (format!(", and could not grow to {} ({reason})", Size(*bytes)), more_memory)
+            }
         };
-        let chunks = or_more_chunks(&config, job.ranks);
-        Failure::new(format!("{full}{why}. {advice}{chunks}"))
+        format!("{full}{why}. Start again {advice}{}", or_more_chunks(&config, job.ranks))
     }
 }
 

@@ -62,21 +62,16 @@ impl LatencyArgs {
 }
 
 fn line(row: &LatencyRow) -> Vec<String> {
-    let cell = |value: Option<f64>| value.map_or_else(|| NONE.to_owned(), time);
     let name = match row.chunk_buckets.zip(row.load_factor) {
         Some((c, load_factor)) => {
             format!("find-or-put {:<8}  C {c:<3}  load {load_factor}", row.operation)
         }
         None => row.operation.clone(),
     };
-    vec![
-        name,
-        time(row.p50_ns as f64),
-        time(row.p99_ns as f64),
-        time(row.mean_ns),
-        cell(row.floor_ns),
-        row.times_floor.map_or_else(|| NONE.to_owned(), |times| format!("{times:.2}")),
-    ]
+    let [p50, p99] = [row.p50_ns, row.p99_ns].map(|ns| time(ns as f64));
+    let floor = row.floor_ns.map_or_else(|| NONE.to_owned(), time);
+    let times = row.times_floor.map_or_else(|| NONE.to_owned(), |times| format!("{times:.2}"));
+    vec![name, p50, p99, time(row.mean_ns), floor, times]
 }
 
 fn quoted(rows: &[LatencyRow]) -> impl Iterator<Item = &LatencyRow> {

@@ -45,8 +45,8 @@ impl LimitsRow {
     }
 
     /// Creates the row of an operation of the transport.
-    pub(super) fn of_transport(limit: String, of: &str, in_flight: u32) -> Self {
-        Self { limit, of: of.to_owned(), in_flight: Some(in_flight), ..Self::default() }
+    pub(super) fn of_transport(limit: String, of: String, in_flight: u32) -> Self {
+        Self { limit, of, in_flight: Some(in_flight), ..Self::default() }
     }
 
     /// Adds the rates of all rounds, which `ranks` achieve together.

@@ -30,7 +30,7 @@ pub(super) fn summary(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRo
         rows.iter().partition(|row| row.workload.is_none());
     let latencies: Vec<_> = latencies.into_iter().filter(|row| !row.is_detail(rows)).collect();
     let quoted = [some_of(&throughputs, MAX_QUOTED), some_of(&latencies, MAX_QUOTED)].concat();
-    let fits = fits.into_iter().map(|fit| fit.line);
+    let fits = fits.into_iter().map(|(line, _)| line);
     let lines = [title].into_iter().chain(fits).chain(quoted.into_iter().map(SimulateRow::line));
     lines.take(MAX_LINES).collect()
 }
@@ -50,7 +50,7 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
         add("cut M op/s: operations truncated to whole microseconds, as in the authors' program");
     }
     if is_papers_setup(args, profile) {
-        notes.extend(fits(rows).into_iter().filter_map(|fit| fit.missed));
+        notes.extend(fits(rows).into_iter().filter_map(|(_, missed)| missed));
     }
     notes.extend(full(args, rows));
     notes
@@ -67,10 +67,8 @@ fn numbers(profile: &Profile) -> String {
     )
 }
 
-struct Fit {
-    line: String,
-    missed: Option<String>,
-}
+/// A line on how close the model is, and which figures it misses.
+type Fit = (String, Option<String>);
 
 fn fits(rows: &[SimulateRow]) -> Vec<Fit> {
     let mut fits = Vec::new();
@@ -124,7 +122,7 @@ fn fit<'r>(
     );
     let places = named(missed.iter().map(|(row, ratio)| row.place(*ratio)));
     let missed = (!missed.is_empty()).then(|| format!("missed: {what}: {places}"));
-    Some(Fit { line, missed })
+    Some((line, missed))
 }
 
 fn named(places: impl ExactSizeIterator<Item = String>) -> String {

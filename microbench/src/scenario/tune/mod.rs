@@ -20,7 +20,7 @@ use self::row::TuneRow;
 use self::search::{Found, Goal};
 use super::latency::{FILLING, FILLING_DEPTH};
 use super::{OPERATIONS, report_job};
-use crate::cli::{JobArgs, TransportName, name, on_off, with_default, within};
+use crate::cli::{JobArgs, TransportName, name, on_off, rounds, with_default, within};
 use crate::failure::{Failure, Result};
 use crate::job::{Needs, Scenario};
 use crate::meter::depths;
@@ -28,7 +28,7 @@ use crate::output_file::OutputFile;
 use crate::progress::waiting;
 use crate::run_report::fields;
 use crate::size::Size;
-use crate::table::{MAX_IN_FLIGHT, open};
+use crate::table::{in_flight, open};
 
 /// Maximum entries of a cache. In the simulator, which takes long to fill a cache, and for small
 /// tables there are fewer: one entry per this number of keys.
@@ -67,8 +67,7 @@ pub(crate) struct TuneArgs {
     direct_asked: Option<bool>,
 
     /// Maximum operations in flight of each rank
-    #[arg(long, default_value_t = 64, value_name = "N")]
-    #[arg(value_parser = value_parser!(u32).range(2..=MAX_IN_FLIGHT))]
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = in_flight(2))]
     in_flight: u32,
 
     /// Operations of each rank in each run of the last candidates; earlier runs have fewer
@@ -77,7 +76,7 @@ pub(crate) struct TuneArgs {
     ops_asked: Option<u32>,
 
     /// Rounds in which the last candidates alternate; lower quartiles are reported
-    #[arg(long, default_value_t = 15, value_name = "N", value_parser = value_parser!(u32).range(1..=999))]
+    #[arg(long, default_value_t = 15, value_name = "N", value_parser = rounds())]
     rounds: u32,
 
     /// Write the recommendation, for --tuning
