@@ -8,20 +8,12 @@
 use std::env;
 use std::os::unix::ffi::OsStrExt;
 
-#[cfg(any(test, feature = "mpi"))]
-use probeline::exchange::Difference;
 use probeline::exchange::JoinError;
-#[cfg(any(test, feature = "mpi"))]
-use probeline::transport::Exchange;
 
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::Failure;
-#[cfg(any(test, feature = "mpi"))]
-use crate::failure::Result;
 use crate::options::field;
 use crate::run_report::COMMIT;
-#[cfg(any(test, feature = "mpi"))]
-use probeline_programs::gather_values;
 
 const MAY_DIFFER: &[&str] = &[
     // `Agreement::from_job` compares the resolved values instead of the options.
@@ -118,8 +110,11 @@ impl Agreement {
     ///
     /// # Errors
     /// The first field that differs from rank 0's, with its advice.
-    pub(crate) fn compare(&self, exchange: &mut dyn Exchange) -> Result<()> {
-        let texts = gather_values(exchange, &self.text)?;
+    pub(crate) fn compare(
+        &self,
+        exchange: &mut dyn probeline::transport::Exchange,
+    ) -> crate::failure::Result<()> {
+        let texts = probeline_programs::gather_values(exchange, &self.text)?;
         let Some(rank_0) = texts.first() else { return Ok(()) };
         // The error of a rank that differs from rank 0 names rank 0; the errors of the others name
         // the first rank that differs.
@@ -127,7 +122,8 @@ impl Agreement {
             true => texts.iter().position(|text| text != rank_0).unwrap_or(0),
             false => 0,
         };
-        let Some(difference) = Difference::between(&self.text, &texts[peer]) else { return Ok(()) };
+        let difference = probeline::exchange::Difference::between(&self.text, &texts[peer]);
+        let Some(difference) = difference else { return Ok(()) };
         let error = JoinError::ParametersDiffer { peer: u32::try_from(peer)?, difference };
         Err(self.explain(error, Failure::from).everywhere())
     }
@@ -138,6 +134,7 @@ mod tests {
     use std::thread;
 
     use clap::{Arg, Command, CommandFactory, FromArgMatches};
+    use probeline::exchange::Difference;
 
     use super::*;
     use crate::Cli;

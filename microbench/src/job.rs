@@ -29,7 +29,7 @@ const FOR_A_PERSON_S: u64 = 600;
 /// as it needs. The engine of libibverbs detects a loss in the next poll.
 const POLLS_TO_ASK: u32 = 128;
 
-/// What a scenario needs of its job.
+/// The needs of a scenario in its job.
 #[derive(Default)]
 pub(crate) struct Needs {
     /// The sizes of the engine.
@@ -229,26 +229,22 @@ pub(crate) fn join(args: &JobArgs, needs: &Needs) -> Result<(Job, Option<String>
 }
 
 fn start(args: &JobArgs) -> Result<Start> {
-    let meeting = &args.meeting;
-    let rendezvous = meeting
-        .rendezvous
-        .as_ref()
-        .map(|address| Rendezvous { address: address.clone(), allow_remote: meeting.allow_remote });
-    if let Some(server) = meeting.server() {
-        return Ok(Start::Served(server));
-    }
-    if meeting.exchange == Some(ExchangeName::Spawn) {
-        return Ok(Start::Spawn { ranks: args.ranks, arguments: None });
-    }
-    Ok(match (rendezvous, meeting.rank) {
-        (Some(rendezvous), Some(rank)) => Start::Manual { rank, size: args.ranks, rendezvous },
-        (Some(_), None) if !is_launched()? => {
+    let (meeting, ranks) = (&args.meeting, args.ranks);
+    let allow_remote = meeting.allow_remote;
+    let rendezvous = meeting.rendezvous.clone().map(|address| Rendezvous { address, allow_remote });
+    Ok(match (meeting.server(), rendezvous, meeting.rank) {
+        (Some(server), ..) => Start::Served(server),
+        _ if meeting.exchange == Some(ExchangeName::Spawn) => {
+            Start::Spawn { ranks, arguments: None }
+        }
+        (_, Some(rendezvous), Some(rank)) => Start::Manual { rank, size: ranks, rendezvous },
+        (_, Some(_), None) if !is_launched()? => {
             return Err(Failure::usage(
                 "--rendezvous without a launcher: say which rank this is with --rank, \
                  0 to the number of --ranks less one",
             ));
         }
-        (rendezvous, _) => Start::Auto { ranks: args.ranks, rendezvous },
+        (_, rendezvous, _) => Start::Auto { ranks, rendezvous },
     })
 }
 

@@ -5,18 +5,7 @@ use clap::{Arg, Command};
 
 use super::heading;
 
-/// Headings of options that only `--help` shows.
-const LONG_ONLY: [&str; 7] = [
-    heading::LATENCY,
-    heading::NODES,
-    heading::MEETING,
-    heading::PLACEMENT,
-    heading::VERBS,
-    heading::UCX,
-    heading::SIM,
-];
-
-/// Options that only `--help` shows, beside those of [`LONG_ONLY`].
+/// Options that only `--help` shows, beside those of transports, latency and two nodes.
 const LONG_ONLY_OPTIONS: [&str; 7] =
     ["csv", "full", "truncate_us", "throughput_chunk_buckets", "handler_ns", "flop_ps", "byte_ps"];
 
@@ -84,7 +73,9 @@ pub(crate) fn with_short_help(mut program: Command) -> Command {
 
 /// Hides an option that most commands share from `-h`.
 fn shown_by_long_help(option: Arg) -> Arg {
-    let is_shared = option.get_help_heading().is_some_and(|name| LONG_ONLY.contains(&name))
+    let of_transports = heading::OF_TRANSPORTS.map(|(name, _)| name);
+    let headings = [&of_transports[..], &[heading::LATENCY, heading::NODES]].concat();
+    let is_shared = option.get_help_heading().is_some_and(|name| headings.contains(&name))
         && option.get_id() != "two_nodes";
     let is_rare = LONG_ONLY_OPTIONS.contains(&option.get_id().as_str());
     if is_shared || is_rare { option.hide_short_help(true) } else { option }

@@ -1,6 +1,6 @@
 //! `bench-queue`: measures pushes and pops of queues by all ranks.
 
-use clap::{Args, value_parser};
+use clap::{Args, ValueEnum, value_parser};
 use probeline::containers::Queue;
 use probeline::containers::queue::{Config, Operation};
 use probeline::pipeline::{BatchError, Error as OperationError};
@@ -10,19 +10,15 @@ use probeline_report::results::format::{millions, text};
 use probeline_report::results::row;
 
 use super::{report_job, without_cpu_time};
-use crate::cli::{JobArgs, TransportName, one_of, rounds};
+use crate::cli::{JobArgs, TransportName, name, rounds};
 use crate::failure::{Failure, Result};
 use crate::job::Work;
 use crate::series::median;
-use crate::table::{batch, name_of};
+use crate::table::batch;
 use crate::units::rate;
 
 /// Operations in flight per rank, and values of a block that take their tickets together.
 const IN_FLIGHT: u32 = 64;
-const RINGS: [(&str, &str, Rings); 2] = [
-    ("one", "All ranks use the ring on rank 0", Rings::One),
-    ("each", "Each rank uses the ring on the next rank", Rings::Each),
-];
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct QueueArgs {
@@ -31,8 +27,8 @@ pub(crate) struct QueueArgs {
     values: Option<u64>,
 
     /// Rings that the ranks use, separated by commas
-    #[arg(long, value_delimiter = ',', value_name = "RINGS,...", default_value = "one,each")]
-    #[arg(value_parser = one_of(&RINGS))]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "RINGS,...")]
+    #[arg(default_value = "one,each")]
     rings: Vec<Rings>,
 
     /// Values per call, separated by commas
@@ -49,9 +45,11 @@ pub(crate) struct QueueArgs {
     pub(crate) job: JobArgs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Rings {
+    /// All ranks use the ring on rank 0
     One,
+    /// Each rank uses the ring on the next rank
     Each,
 }
 
@@ -84,7 +82,7 @@ pub(crate) fn run(mut args: QueueArgs) -> Result<()> {
                 let (pushes, pops): (Vec<f64>, Vec<f64>) = rounds.collect::<Result<_>>()?;
                 let median = |rates| median(rates).unwrap_or(0.0);
                 rows.push(QueueRow {
-                    rings: name_of(rings),
+                    rings: name(rings),
                     batch,
                     ranks,
                     values: values * u64::from(ranks),

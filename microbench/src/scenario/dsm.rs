@@ -120,9 +120,8 @@ impl DsmArgs {
             return Ok(Protocol::OneSided);
         }
         let bytes = self.diff_buffer.get_or_insert(Size(32 << 10)).0;
-        let bytes = u32::try_from(bytes).ok();
-        let bytes =
-            bytes.filter(|bytes| (512..=512 << 10).contains(bytes) && bytes.is_multiple_of(64));
+        let fits = |bytes: &u32| (512..=512 << 10).contains(bytes) && bytes.is_multiple_of(64);
+        let bytes = u32::try_from(bytes).ok().filter(fits);
         let bytes = bytes.ok_or_else(|| {
             Failure::usage("--diff-buffer has 512 bytes to 512 KiB, a multiple of 64")
         })?;

@@ -8,7 +8,7 @@ mod verdict;
 use std::process::ExitCode;
 
 use clap::builder::TypedValueParser;
-use clap::{Args, ValueHint, value_parser};
+use clap::{Args, ValueHint};
 use probeline::table::{Config, OneRoundtrip};
 use probeline::transport::{Exchange, Owner};
 use probeline_programs::explore::{

@@ -202,9 +202,7 @@ impl SimulateArgs {
         let draw = |at: usize, steps: u64| {
             let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
             let (bar, done) = &mut *bar;
-            if let Some(done) = done.get_mut(at) {
-                *done = steps.max(*done);
-            }
+            done[at] = steps.max(done[at]);
             // Names only the first run that is not complete: the name of each run that progresses
             // would change at every step.
             if let Some((_, run)) = done.iter().zip(runs).find(|(done, _)| **done < STEPS) {

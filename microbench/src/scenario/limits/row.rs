@@ -35,7 +35,7 @@ pub(crate) fn operation_name(operation: Operation, one_word: bool) -> String {
     }
 }
 
-/// What a round measures: rows without rates, and the rate of each.
+/// The measurements of a round: rows without rates, and the rate of each.
 pub(crate) type Round = Vec<(LimitsRow, f64)>;
 
 impl LimitsRow {
