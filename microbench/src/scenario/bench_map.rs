@@ -4,7 +4,6 @@
 mod entries;
 pub(super) mod row;
 
-use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum, value_parser};
 use probeline::map::{Config, Map, Mode, Operation, Stats};
 use probeline::transport::{Exchange, Owner, Sizes};
@@ -27,9 +26,6 @@ use crate::units;
 
 /// The keys of the paper's Zipf distribution.
 const ZIPF_KEYS: u64 = 712_500;
-/// Defaults of `--table-size`.
-const TABLE_SIZE: Size = Size::mib(256);
-const TABLE_SIZE_OVER_VERBS: Size = Size::mib(32);
 const TABLE_SIZE_HELP: &str =
     "Memory for the map's buckets, all ranks together [default: 256MiB, over verbs 32MiB]";
 /// Of this number of operations in `mixed`, one is a put.
@@ -39,7 +35,7 @@ const MIXED_PUTS: usize = 20;
 #[command(mut_arg("table_size_asked", |option| option.help(TABLE_SIZE_HELP)))]
 pub(crate) struct MapArgs {
     /// How writers stay out of each other's way, separated by commas
-    #[arg(long, value_delimiter = ',', value_name = "MODE,...", value_parser = mode())]
+    #[arg(long, value_delimiter = ',', value_name = "MODE,...", value_parser = one_of(&MODES))]
     #[arg(default_value = "claims,part-locks,bucket-locks,unlocked")]
     mode: Vec<Mode>,
 
@@ -92,10 +88,6 @@ const MODES: [(&str, &str, Mode); 4] = [
     ("unlocked", "No lock: the paper's lock-free; may lose a put", Mode::Unlocked),
 ];
 
-fn mode() -> impl TypedValueParser<Value = Mode> {
-    one_of(&MODES)
-}
-
 fn name_of(mode: Mode) -> &'static str {
     MODES.iter().find(|(.., known)| *known == mode).map_or("", |(name, ..)| name)
 }
@@ -121,7 +113,7 @@ enum KeysName {
 }
 
 pub(crate) fn run(mut args: MapArgs) -> Result<()> {
-    args.job.resolve(TABLE_SIZE, TABLE_SIZE_OVER_VERBS, &[entries::BUCKET_WORDS])?;
+    args.job.resolve(Size::mib(256), Size::mib(32), &[entries::BUCKET_WORDS])?;
     args.check()?;
     let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| args.rows(engine, exchange);
     let bench = Work { needs: || args.sizes().into(), run: work };
@@ -202,21 +194,22 @@ impl MapArgs {
         self.job.check_memory(numbers, &format!("--ops {}: the keys of all ranks", self.ops))
     }
 
-    /// Returns the rows in their order. A map is filled once for each mode and load factor, directly
-    /// and posted.
-    fn steps(&self) -> Vec<Step> {
+    /// Returns the modes and whether the CPU runs the requests itself.
+    fn ways(&self) -> Vec<(Mode, bool)> {
+        let directly = self.mode.iter().filter(|mode| **mode == Mode::Claims && self.direct());
+        let directly = directly.map(|&mode| (mode, true));
+        directly.chain(self.mode.iter().map(|&mode| (mode, false))).collect()
+    }
+
+    /// Returns the rows of a map in their order. It is filled once for each load factor.
+    fn steps(&self, (mode, direct): (Mode, bool)) -> Vec<Step> {
         let mut steps = Vec::new();
-        let directly = |mode: Mode| (mode == Mode::Claims && self.direct()).then_some((mode, true));
-        let posted = self.mode.iter().map(|&mode| (mode, false));
-        let groups = self.mode.iter().copied().filter_map(directly).chain(posted);
-        for (mode, direct) in groups {
-            for &load_factor in &self.load_factors {
-                let of = |workload, keys| Step { mode, direct, workload, keys, load_factor };
-                steps.push(of(Workload::Fill, KeysName::Uniform));
-                for &keys in &self.keys {
-                    let filled = self.workload.iter().filter(|one| **one != Workload::Fill);
-                    steps.extend(filled.map(|workload| of(*workload, keys)));
-                }
+        for &load_factor in &self.load_factors {
+            let of = |workload, keys| Step { mode, direct, workload, keys, load_factor };
+            steps.push(of(Workload::Fill, KeysName::Uniform));
+            for &keys in &self.keys {
+                let filled = self.workload.iter().filter(|one| **one != Workload::Fill);
+                steps.extend(filled.map(|workload| of(*workload, keys)));
             }
         }
         steps
@@ -239,17 +232,6 @@ impl MapArgs {
         let sequence = MAX_ROUNDS.cast_unsigned() * phase + u64::from(run);
         // The lower bits are those of the rank.
         keys.draw(self.ops as usize, self.job.seed ^ sequence << 48, me.0)
-    }
-
-    fn open<'e>(
-        &self,
-        engine: &'e mut dyn Timed,
-        step: &Step,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Client<'e>> {
-        let operations = vec![Operation::EMPTY; self.in_flight as usize];
-        let config = self.config(step.mode, step.direct);
-        Ok(Client::new(Map::open(engine, config, operations, exchange)?, self.batch as usize))
     }
 
     /// Runs a step as often as asked for. A map is filled from empty each time.
@@ -284,25 +266,24 @@ impl MapArgs {
     }
 
     fn rows(&self, mut engine: &mut dyn Timed, exchange: &mut dyn Exchange) -> Result<Vec<MapRow>> {
-        let steps = self.steps();
-        let mut progress = Progress::new(steps.len() as u64, exchange.me() == Owner(0));
+        let steps: Vec<_> = self.ways().into_iter().map(|way| (way, self.steps(way))).collect();
+        let total: usize = steps.iter().map(|(_, steps)| steps.len()).sum();
+        let mut progress = Progress::new(total as u64, exchange.me() == Owner(0));
         progress.expecting(0, "the limit of the machine", TableLimit::MAX_TIME);
         let limit = entries::limit(&mut engine, self.buckets_per_owner(), &self.job, exchange)?;
         let mut rows: Vec<MapRow> = Vec::new();
-        for of_mode in
-            steps.chunk_by(|one, other| (one.mode, one.direct) == (other.mode, other.direct))
-        {
-            let Some(first) = of_mode.first() else { continue };
-            let mut client = self.open(&mut *engine, first, exchange)?;
+        for ((mode, direct), steps) in steps {
+            let operations = vec![Operation::EMPTY; self.in_flight as usize];
+            let engine: &mut dyn Timed = &mut *engine;
+            let map = Map::open(engine, self.config(mode, direct), operations, exchange)?;
+            let mut client = Client::new(map, self.batch as usize);
             // The CPU does not reach all words: the same rows follow as posted ones.
-            if first.direct && !client.map.is_direct() {
+            if direct && !client.map.is_direct() {
                 continue;
             }
-            for step in of_mode {
-                progress.set(
-                    rows.len() as u64,
-                    &format!("{}, {}, {}", name_of(step.mode), step.path(), name(step.workload)),
-                );
+            for step in &steps {
+                let doing = format!("{}, {}, {}", name_of(mode), step.path(), name(step.workload));
+                progress.set(rows.len() as u64, &doing);
                 let runs = self.measure(&mut client, step, exchange)?;
                 let held = client.map.held_lock();
                 rows.extend(MapRow::new(step, self.job.ranks, runs, limit, held));
