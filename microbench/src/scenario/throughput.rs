@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use clap::{Args, ValueEnum};
-use probeline::table::{Config, Outcome, Stats};
+use probeline::table::{Config, Stats};
 use probeline::transport::{Exchange, Owner};
 use probeline_programs::Timed;
 use probeline_report::results::format::{fixed, millions, percent, text};
@@ -20,7 +20,7 @@ use crate::progress::Progress;
 use crate::run_report::{answer, fields, head};
 use crate::series::{Run, Series};
 use crate::size::Size;
-use crate::table::{CachedTable, DEFAULT_BATCH, PipelineArgs, batch, engine_sizes, outcomes};
+use crate::table::{DEFAULT_BATCH, PipelineArgs, batch, engine_sizes, outcomes};
 use crate::units;
 
 /// One warm-up operation, which is not timed, per this number of operations of a run. The warm-up
@@ -211,20 +211,6 @@ impl ThroughputArgs {
         Duration::try_from_secs_f64(before.or(min).unwrap_or(0.0)).unwrap_or(Duration::MAX)
     }
 
-    /// Executes one run of all ranks.
-    fn once<T: Timed>(
-        table: &mut CachedTable<T>,
-        keys: &[u64],
-        outcomes: &mut [Outcome],
-        exchange: &mut dyn Exchange,
-    ) -> Result<Run<Stats>> {
-        table.clear(exchange)?;
-        for &key in keys.iter().take(keys.len() / WARM_UP_SHARE) {
-            table.find(key)?;
-        }
-        Run::of_table(table, keys, outcomes, exchange)
-    }
-
     /// Returns the row of these runs; `None` without runs.
     fn row(
         &self,
@@ -288,7 +274,11 @@ impl Scenario for ThroughputArgs {
             for _ in 0..self.rounds {
                 let longest = self.expected(runs.last(), limit.as_ref());
                 progress.expecting(done + runs.len() as u64, &name(workload), longest);
-                runs.push(Self::once(&mut table, &keys, &mut outcomes, exchange)?);
+                table.clear(exchange)?;
+                for &key in keys.iter().take(keys.len() / WARM_UP_SHARE) {
+                    table.find(key)?;
+                }
+                runs.push(Run::of_table(&mut table, &keys, &mut outcomes, exchange)?);
             }
             rows.extend(self.row(workload, buckets, runs, limit.as_ref()));
         }

@@ -268,8 +268,7 @@ mod tests {
     fn shares_values_with_benchmarks() {
         let given = parsed(&["compare", "--ops", "70", "--rounds", "3"]).unwrap();
         let argv = column_options(&given, ColumnName::Shm, &SHARED).to_argv();
-        let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
-        let words = words.join(" ");
+        let words = argv.join(std::ffi::OsStr::new(" ")).into_string().unwrap();
         for option in ["--ops 70", "--table-size 32MiB", "--chunk-buckets 32", "--seed 1"] {
             assert!(words.contains(option), "{words}");
         }

@@ -12,6 +12,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
+use crate::failure::Result;
 use crate::interrupt::Interrupt;
 use crate::note;
 
@@ -37,21 +38,19 @@ pub(super) fn run(
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).process_group(0);
     let name = command.get_program().display().to_string();
     let child = command.spawn().map_err(|error| format!("{name} cannot be started: {error}"))?;
-    let status = Group(child).wait(limit);
-    match status {
-        Some(status) if status.success() => {
-            let text = fs::read_to_string(&json).map_err(|error| error.to_string());
-            let report =
-                text.and_then(|text| serde_json::from_str(&text).map_err(|e| e.to_string()));
-            report.map_err(|error| explained(&format!("it wrote no report: {error}"), &stderr))
-        }
-        Some(status) => Err(explained(&status.to_string(), &stderr)),
-        None => {
-            let limit = limit.as_secs();
-            let late = format!("it hangs: no result within {limit} s (--step-timeout)");
-            Err(explained(&late, &stderr))
-        }
-    }
+    let error = match Group(child).wait(limit) {
+        Some(status) if status.success() => match read(&json) {
+            Ok(report) => return Ok(report),
+            Err(error) => format!("it wrote no report: {error}"),
+        },
+        Some(status) => status.to_string(),
+        None => format!("it hangs: no result within {} s (--step-timeout)", limit.as_secs()),
+    };
+    Err(explained(error, &stderr))
+}
+
+fn read(json: &Path) -> Result<Value> {
+    Ok(serde_json::from_str(&fs::read_to_string(json)?)?)
 }
 
 /// The first process of a group. Dropping it ends the group.
@@ -99,12 +98,12 @@ impl Drop for Group {
 }
 
 /// Adds the first lines of standard error that explain an error.
-fn explained(error: &str, stderr: &Path) -> String {
+fn explained(error: String, stderr: &Path) -> String {
     let mut bytes = Vec::new();
     let _ = File::open(stderr).and_then(|file| file.take(MAX_STDERR_BYTES).read_to_end(&mut bytes));
     let text = String::from_utf8_lossy(&bytes);
     let lines = text.lines().map(str::trim).filter(|line| !is_ruler(line) && !note::is_note(line));
-    lines.take(3).fold(error.to_owned(), |all, line| format!("{all}; {line}"))
+    lines.take(3).fold(error, |all, line| format!("{all}; {line}"))
 }
 
 /// Returns whether a line is empty or only separates others.

@@ -4,8 +4,8 @@
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use probeline::table::{Bucket, Config, Layout, Probing};
-use probeline::transport::{Exchange, LINE_WORDS, Owner};
+use probeline::table::{Bucket, Config, Layout, Position};
+use probeline::transport::{Exchange, Owner};
 use probeline_programs::Timed;
 
 use super::{BATCH, FILLING};
@@ -15,14 +15,12 @@ use crate::note::first_rank;
 use crate::scenario::too_few_chunks;
 use crate::table::{attach, find_or_put_all, outcomes};
 
-const LINE_BUCKETS: u64 = LINE_WORDS as u64;
-
 /// Puts the keys of these numbers into the table. All ranks call it between two phases of
 /// operations.
 ///
 /// Each owner stores the keys whose home is in its window in the same bucket as find-or-put: the
-/// first empty one of the probe order. Keys whose probe order leaves the window or jumps
-/// before an empty bucket are inserted by find-or-put.
+/// first empty one of the probe order. Keys whose probe order leaves the window before an empty bucket
+/// are inserted by find-or-put.
 pub(in crate::scenario) fn fill<T: Timed>(
     engine: &mut T,
     config: Config,
@@ -52,21 +50,14 @@ pub(in crate::scenario) fn fill<T: Timed>(
 
 /// Stores a bucket that belongs in this owner's window. Returns whether the bucket is done with.
 fn store<T: Timed>(engine: &T, layout: Layout, config: &Config, bucket: Bucket) -> bool {
-    let home = layout.home(bucket);
-    if Owner(home.owner) != engine.geometry().me {
+    let is_mine = |at: &Position| Owner(at.owner) == engine.geometry().me;
+    if !is_mine(&layout.home(bucket)) {
         return true;
     }
-    let reach = match layout.probing() {
-        Probing::Linear | Probing::Lines => {
-            u64::from(config.chunk_buckets) * u64::from(config.max_chunks)
-        }
-        // The next line is at a random place.
-        Probing::Jump => LINE_BUCKETS,
-    };
-    let places = (0..reach).map(|nth| in_order(layout.probing(), home.index, nth));
-    let within = places.take_while(|&at| at < layout.buckets_per_owner());
+    let reach = config.chunk_buckets as usize * config.max_chunks as usize;
+    let within = layout.probe_order(bucket).take(reach).take_while(is_mine);
     // A window is memory of this process, so its words fit a usize.
-    let word = |at| engine.window().get(usize::try_from(layout.first_word() + at).ok()?);
+    let word = |at| engine.window().get(usize::try_from(layout.word(at).index).ok()?);
     let Some(empty) = within.filter_map(word).find(|word| word.load(Acquire) == 0) else {
         return false;
     };
@@ -74,18 +65,9 @@ fn store<T: Timed>(engine: &T, layout: Layout, config: &Config, bucket: Bucket) 
     true
 }
 
-/// Returns the bucket of a window that is probed `nth` from `home` on, while lines are consecutive.
-fn in_order(probing: Probing, home: u64, nth: u64) -> u64 {
-    if probing == Probing::Linear {
-        return home + nth;
-    }
-    let in_line = LINE_BUCKETS - 1;
-    (home & !in_line) + (nth & !in_line) + ((home + nth) & in_line)
-}
-
 #[cfg(test)]
 mod tests {
-    use probeline::table::Outcome;
+    use probeline::table::{Outcome, Probing};
 
     use super::super::FILLING_DEPTH;
     use super::*;
