@@ -216,7 +216,7 @@ pub(crate) fn join(args: &JobArgs, needs: &Needs) -> Result<(Job, Option<String>
     let is_node = node.is_some();
     let node = match node {
         Some(node) => node,
-        None => Node::of_job(start(args)?, given),
+        None => Node::from_start(start(args)?, given),
     };
     // On standard error, because standard output has the report. Ignores an error: standard error
     // may be closed.

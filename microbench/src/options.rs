@@ -75,7 +75,7 @@ impl Options {
 
     /// Keeps the options that the help lists under `headings`, and those with these names, which then
     /// count as given even if their values are defaults.
-    pub(crate) fn of(mut self, names: &[&str], headings: &[&str]) -> Self {
+    pub(crate) fn selected(mut self, names: &[&str], headings: &[&str]) -> Self {
         let is_named = |option: &Given| names.contains(&&*option.name);
         self.all.retain(|option| is_named(option) || headings.contains(&&*option.heading));
         self.all.iter_mut().for_each(|option| option.by_user |= is_named(option));

@@ -47,7 +47,7 @@ impl<S: Copy + Serialize + DeserializeOwned> Run<S> {
 
 impl Run<Stats> {
     /// Executes find-or-puts of these keys by each rank, in batches of the length of `outcomes`.
-    pub(crate) fn of_table<T: Timed>(
+    pub(crate) fn find_or_puts<T: Timed>(
         table: &mut CachedTable<T>,
         keys: &[u64],
         outcomes: &mut [Outcome],

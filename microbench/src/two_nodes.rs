@@ -37,7 +37,7 @@ pub(crate) struct Node {
 
 impl Node {
     /// Creates the state of a rank of any other job.
-    pub(crate) fn of_job(start: Start, secret: Option<Secret>) -> Self {
+    pub(crate) fn from_start(start: Start, secret: Option<Secret>) -> Self {
         let waits_for = "waiting for all ranks".to_owned();
         Self { start, secret, said: String::new(), last_line: None, waits_for }
     }

@@ -113,7 +113,7 @@ impl Scenario for LimitsArgs {
         for round in 0..self.rounds {
             let mut announce = |doing: &str| progress.expecting(round.into(), doing, self.time());
             announce("random lines of memory");
-            let memory = self.memory(engine, exchange)?.map(|rate| (LimitsRow::of_memory(), rate));
+            let memory = self.memory(engine, exchange)?.map(|rate| (LimitsRow::memory(), rate));
             rounds.push(Round::from_iter(memory));
             if leads {
                 // Uses other words than the previous round, because those may be in a cache.
@@ -185,7 +185,7 @@ impl LimitsArgs {
                 }
                 let name = operation_name(operation, one_word);
                 announce(&format!("{name}, {depth} in flight"));
-                let row = LimitsRow::of_transport(name, self.job.transport.name(), depth);
+                let row = LimitsRow::operation(name, self.job.transport.name(), depth);
                 all.push((row, meter.rate(operation, depth)?));
                 broadcast(exchange, &true)?;
             }

@@ -278,7 +278,7 @@ impl Scenario for ThroughputArgs {
                 for &key in keys.iter().take(keys.len() / WARM_UP_SHARE) {
                     table.find(key)?;
                 }
-                runs.push(Run::of_table(&mut table, &keys, &mut outcomes, exchange)?);
+                runs.push(Run::find_or_puts(&mut table, &keys, &mut outcomes, exchange)?);
             }
             rows.extend(self.row(workload, buckets, runs, limit.as_ref()));
         }

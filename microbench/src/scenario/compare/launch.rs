@@ -188,7 +188,7 @@ fn column_options(given: &Options, column: ColumnName, shared: &[&str]) -> Optio
     let of_transports = heading::OF_TRANSPORTS.iter();
     let its = of_transports.filter(|(_, of)| of.contains(&column.transport()));
     let its: Vec<&str> = its.map(|(heading, _)| *heading).chain([heading::LATENCY]).collect();
-    let mut options = given.clone().of(shared, &its);
+    let mut options = given.clone().selected(shared, &its);
     for (name, value) in column.options() {
         options.set(name, *value);
     }

@@ -40,12 +40,12 @@ pub(crate) type Round = Vec<(LimitsRow, f64)>;
 
 impl LimitsRow {
     /// Creates the row of what all ranks together read at random.
-    pub(super) fn of_memory() -> Self {
+    pub(super) fn memory() -> Self {
         Self { limit: "random reads".to_owned(), of: "memory".to_owned(), ..Self::default() }
     }
 
     /// Creates the row of an operation of the transport.
-    pub(super) fn of_transport(limit: String, of: String, in_flight: u32) -> Self {
+    pub(super) fn operation(limit: String, of: String, in_flight: u32) -> Self {
         Self { limit, of, in_flight: Some(in_flight), ..Self::default() }
     }
 

@@ -108,7 +108,7 @@ impl<'e, T: Timed> Bench<'e, T> {
         let mut table = self.table(candidate)?;
         let mut ends = outcomes(if candidate.in_flight > 1 { BATCH } else { 1 });
         find_or_put_all(&mut table, &warm_up, &mut ends)?;
-        let run = Run::of_table(&mut table, &keys, &mut ends, exchange)?;
+        let run = Run::find_or_puts(&mut table, &keys, &mut ends, exchange)?;
         table.into_transport();
         if run.stats.full.operations > 0 {
             return Err(
