@@ -140,7 +140,7 @@ impl<'a> Rounds<'a> {
         }
         table.into_transport();
         let c = self.config.chunk_buckets;
-        Ok([inserted.row("inserted", c, load_factor), found.row("found", c, load_factor)])
+        Ok([found.row("found", c, load_factor), inserted.row("inserted", c, load_factor)])
     }
 
     fn any_held(&mut self) -> u64 {
