@@ -41,7 +41,7 @@ mod species;
 mod water;
 
 pub use band::Band;
-pub use cell::{Cell, ChemistryInput, ChemistryResult, INPUT_NUMBERS};
+pub use cell::{Cell, ChemistryInput, ChemistryResult, INPUT_NUMBERS, PH};
 pub use equilibrium::{Unsolved, equilibrium};
 pub use flow::{Flow, Unstable};
 pub use grid::Grid;

@@ -11,11 +11,11 @@ mod rank;
 use probeline::map::{Config, Map, Operation};
 use probeline::transport::{Exchange, Sizes};
 
-use self::chemistry::{Cache, Chemistry, Stored};
+use self::chemistry::{Cache, Chemistry};
 use self::halo::{Halo, READ_WORDS};
 use self::rank::Rank;
 pub use self::rank::{FIELD_COUNT, Tally};
-use crate::reactive::{ChemistryInput, Flow, Grid, INPUT_NUMBERS};
+use crate::reactive::{ChemistryInput, ChemistryResult, Flow, Grid, INPUT_NUMBERS};
 use crate::{Error, Timed, gather_values};
 
 /// Upper bound of the time of a result of the paper's chemistry: 603 s of 128 ranks for 375 million.
@@ -48,13 +48,13 @@ impl Options {
     /// Returns the bytes of a result in the cache.
     #[must_use]
     pub fn bucket_bytes() -> u64 {
-        Config::new(1).words::<ChemistryInput, Stored>() * 8
+        Config::new(1).words::<ChemistryInput, ChemistryResult>() * 8
     }
 
     /// Returns the sizes of engines.
     #[must_use]
     pub fn sizes(&self) -> Sizes {
-        let sizes = self.cache.sizes::<ChemistryInput, Stored>(self.in_flight);
+        let sizes = self.cache.sizes::<ChemistryInput, ChemistryResult>(self.in_flight);
         Sizes {
             window_words: sizes.window_words + Halo::words(self.grid),
             // Beside those of the map, one for the rows of neighbours.
@@ -77,7 +77,7 @@ pub fn run(
     mut progress: impl FnMut(Option<u8>),
     exchange: &mut dyn Exchange,
 ) -> Result<Vec<(Option<u8>, Tally)>, Error> {
-    let sizes = options.cache.sizes::<ChemistryInput, Stored>(options.in_flight);
+    let sizes = options.cache.sizes::<ChemistryInput, ChemistryResult>(options.in_flight);
     let halo = Halo::new(sizes.window_words, sizes.slots);
     let operations = vec![Operation::EMPTY; options.in_flight as usize];
     let mut cache = Map::open(engine, options.cache, operations, exchange)?;
@@ -118,4 +118,4 @@ fn run_once<'h>(
     Ok((rank, tally))
 }
 
-const _: () = assert!(INPUT_NUMBERS * 8 == 80 && size_of::<Stored>() == 104);
+const _: () = assert!(INPUT_NUMBERS * 8 == 80 && size_of::<ChemistryResult>() == 104);

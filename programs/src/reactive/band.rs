@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::reactive::cell::Cell;
+use crate::reactive::cell::{Cell, add};
 use crate::reactive::flow::Flow;
 use crate::reactive::grid::Grid;
 use crate::reactive::water::{COMPONENTS, Water};
@@ -60,7 +60,7 @@ impl Band {
     pub fn contents(&self) -> [f64; COMPONENTS] {
         let mut contents = [0.0; COMPONENTS];
         for cell in &self.cells {
-            add(&mut contents, cell.contents());
+            add(&mut contents, cell.contents(), 1.0);
         }
         contents
     }
@@ -103,9 +103,8 @@ impl Band {
             let here = self.components(row);
             let next = (row + 1 < inflow.len()).then(|| self.components(row + 1));
             let below = next.as_deref().or(below);
-            add(&mut added, water.to_array().map(|enters| enters * flow.courant()));
-            let leaves = here.last().copied().unwrap_or_default();
-            add(&mut added, leaves.map(|leaves| -leaves * flow.courant()));
+            add(&mut added, water.to_array(), flow.courant());
+            add(&mut added, here.last().copied().unwrap_or_default(), -flow.courant());
             flow.step_row(&here, previous.as_deref(), below, &water.to_array(), &mut after);
             let cells = self.cells.iter_mut().skip(row * self.columns);
             for (cell, &components) in cells.zip(&after) {
@@ -114,12 +113,6 @@ impl Band {
             previous = Some(here);
         }
         added
-    }
-}
-
-fn add(sum: &mut [f64; COMPONENTS], more: [f64; COMPONENTS]) {
-    for (sum, more) in sum.iter_mut().zip(more) {
-        *sum += more;
     }
 }
 
@@ -204,7 +197,7 @@ mod tests {
         let mut band = new(0..9);
         let mut expected = band.contents();
         for _ in 0..60 {
-            add(&mut expected, band.flow(&flow, &waters(0..9), None, None));
+            add(&mut expected, band.flow(&flow, &waters(0..9), None, None), 1.0);
             for cell in band.cells_mut() {
                 let input = cell.chemistry_input(flow.step_s()).map(coarse);
                 cell.react(&equilibrium(&input).unwrap());

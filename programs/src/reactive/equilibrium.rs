@@ -9,11 +9,16 @@
 
 use core::f64::consts::LN_10;
 
-use crate::reactive::cell::{ChemistryInput, ChemistryResult, INPUT_NUMBERS};
+use crate::reactive::cell::{ChemistryInput, ChemistryResult, INPUT_NUMBERS, PH};
 use crate::reactive::linear::System;
 use crate::reactive::species::{
-    ALL, CA, CALCITE_AND_DOLOMITE, CO2, CO3, H, HCO3, MASTERS, MG, MINERALS, OH, SPECIES, ln_davies,
+    ALL, CALCITE_AND_DOLOMITE, MASTERS, MINERALS, SPECIES, WITHOUT_PAIRS, ln_davies,
 };
+
+/// Places in a [`ChemistryResult`].
+const IONIC_STRENGTH: usize = PH + 1;
+const CONCENTRATIONS: usize = IONIC_STRENGTH + 1;
+const SATURATIONS: usize = CONCENTRATIONS + WITHOUT_PAIRS;
 
 /// The most iterations for a set of minerals. The tests' waters take at most half as many.
 const MAX_ITERATIONS: u32 = 100;
@@ -97,8 +102,8 @@ pub fn equilibrium(input: &ChemistryInput) -> Result<ChemistryResult, Unsolved> 
     let sets = [now, [!calcite, dolomite], [calcite, !dolomite], [!calcite, !dolomite]];
     let result = sets.into_iter().find_map(|present| problem.solve(present));
     let result = result.ok_or(Unsolved::NotConverged { input: *input })?;
-    if result.ionic_strength > MAX_IONIC_STRENGTH {
-        return Err(Unsolved::TooSaline { ionic_strength: result.ionic_strength });
+    if result[IONIC_STRENGTH] > MAX_IONIC_STRENGTH {
+        return Err(Unsolved::TooSaline { ionic_strength: result[IONIC_STRENGTH] });
     }
     Ok(result)
 }
@@ -303,16 +308,14 @@ impl<'p> Guess<'p> {
     }
 
     fn result(&self) -> ChemistryResult {
-        let [calcite_dissolves, dolomite_dissolves] = self.dissolves;
-        ChemistryResult {
-            calcite_dissolves,
-            dolomite_dissolves,
-            ph: -self.ln_activities[3] / LN_10,
-            ionic_strength: self.ionic_strength,
-            concentrations: [H, OH, CO3, HCO3, CO2, CA, MG].map(|at| self.concentrations[at]),
-            calcite_saturation: self.ln_saturation(0) / LN_10,
-            dolomite_saturation: self.ln_saturation(1) / LN_10,
-        }
+        let mut result = ChemistryResult::default();
+        result[..MINERALS].copy_from_slice(&self.dissolves);
+        result[PH] = -self.ln_activities[3] / LN_10;
+        result[IONIC_STRENGTH] = self.ionic_strength;
+        let saturations = [0, 1].map(|mineral| self.ln_saturation(mineral) / LN_10);
+        result[SATURATIONS..].copy_from_slice(&saturations);
+        result[CONCENTRATIONS..SATURATIONS].copy_from_slice(&self.concentrations[..WITHOUT_PAIRS]);
+        result
     }
 }
 

@@ -25,15 +25,10 @@ const fn species(charge: i8, masters: [i8; MASTERS], log_k: f64) -> Species {
     Species { charge, masters, log_k }
 }
 
-pub(crate) const H: usize = 0;
-pub(crate) const OH: usize = 1;
-pub(crate) const CO3: usize = 2;
-pub(crate) const HCO3: usize = 3;
-pub(crate) const CO2: usize = 4;
-pub(crate) const CA: usize = 5;
-pub(crate) const MG: usize = 6;
+/// Species that are no ion pairs, which come first.
+pub(crate) const WITHOUT_PAIRS: usize = 7;
 
-/// All species; the first seven at the indices above, then ion pairs.
+/// All species; the first seven are no ion pairs.
 pub(crate) const ALL: [Species; SPECIES] = [
     species(1, [0, 0, 0, 1], 0.0),     // H+
     species(-1, [0, 0, 0, -1], -14.0), // OH-

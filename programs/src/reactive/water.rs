@@ -42,15 +42,8 @@ impl Water {
     /// Returns the components in the order of the fields.
     #[must_use]
     pub const fn to_array(self) -> [f64; COMPONENTS] {
-        [
-            self.calcium,
-            self.magnesium,
-            self.carbon,
-            self.alkalinity,
-            self.chloride,
-            self.sodium,
-            self.potassium,
-        ]
+        let Self { calcium, magnesium, carbon, alkalinity, chloride, sodium, potassium } = self;
+        [calcium, magnesium, carbon, alkalinity, chloride, sodium, potassium]
     }
 
     /// Returns a water with these components, in the order of the fields.

@@ -4,32 +4,31 @@ use std::collections::HashMap;
 
 use probeline::map::{Field, Map, Operation, Rounding, Written};
 
-use super::{Options, PAPER_WORK_NS};
+use super::{Options, PAPER_WORK_NS, Tally};
 use crate::reactive::{ChemistryInput, ChemistryResult, INPUT_NUMBERS, equilibrium};
 use crate::{Error, Timed};
 
-/// A result as the map stores it.
-pub(super) type Stored = [f64; 13];
 /// The cache, compiled once for all transports.
-pub(super) type Cache<'e> =
-    Map<&'e mut dyn Timed, Vec<Operation<ChemistryInput, Stored>>, ChemistryInput, Stored>;
+pub(super) type Cache<'e> = Map<
+    &'e mut dyn Timed,
+    Vec<Operation<ChemistryInput, ChemistryResult>>,
+    ChemistryInput,
+    ChemistryResult,
+>;
 
 pub(super) struct Chemistry {
     /// The rounding of inputs before they are looked up; `None` without the cache.
     rounding: Option<Rounding<ChemistryInput, INPUT_NUMBERS>>,
     /// Further work for each result that is computed.
     work_ns: u64,
-    found: Vec<Option<Stored>>,
+    found: Vec<Option<ChemistryResult>>,
     /// The places in `computed` of the inputs of a package that the cache did not have, by the bits
     /// of their numbers.
     places: HashMap<[u64; INPUT_NUMBERS], usize>,
-    computed: Vec<Stored>,
+    computed: Vec<ChemistryResult>,
     written: Vec<Written>,
-    pub(super) chemistry_ns: u64,
-    /// The part of `chemistry_ns` in which results were computed.
-    pub(super) solve_ns: u64,
-    pub(super) solved: u64,
-    pub(super) inputs: u64,
+    /// What the chemistry counts of a run.
+    pub(super) tally: Tally,
     package: usize,
 }
 
@@ -45,10 +44,7 @@ impl Chemistry {
             places: HashMap::new(),
             computed: Vec::new(),
             written: Vec::new(),
-            chemistry_ns: 0,
-            solve_ns: 0,
-            solved: 0,
-            inputs: 0,
+            tally: Tally::default(),
             package: options.package as usize,
         })
     }
@@ -57,7 +53,7 @@ impl Chemistry {
     /// [`PAPER_WORK_NS`], in nanoseconds; `None` if it does.
     pub(super) fn missing_work_ns(&self) -> Option<u64> {
         let each_ns = PAPER_WORK_NS.checked_sub(self.work_ns).filter(|ns| *ns > 0)?;
-        Some(each_ns * self.solved)
+        Some(each_ns * self.tally.solved)
     }
 
     /// Takes the results of all cells from the cache, or computes them.
@@ -70,7 +66,7 @@ impl Chemistry {
         let start_ns = cache.transport().now_ns();
         let packages = inputs.chunks_mut(self.package).zip(results.chunks_mut(self.package));
         for (inputs, results) in packages {
-            self.inputs += inputs.len() as u64;
+            self.tally.inputs += inputs.len() as u64;
             match &self.rounding {
                 Some(rounding) => {
                     for input in inputs.iter_mut() {
@@ -80,13 +76,11 @@ impl Chemistry {
                 }
                 None => {
                     self.compute(cache, inputs)?;
-                    for (result, computed) in results.iter_mut().zip(&self.computed) {
-                        *result = ChemistryResult::from_array(*computed);
-                    }
+                    results.copy_from_slice(&self.computed);
                 }
             }
         }
-        self.chemistry_ns += cache.transport().now_ns() - start_ns;
+        self.tally.chemistry_ns += cache.transport().now_ns() - start_ns;
         Ok(())
     }
 
@@ -115,7 +109,7 @@ impl Chemistry {
         for ((result, input), found) in results.iter_mut().zip(inputs).zip(&self.found) {
             let place = || self.places.get(&input.map(f64::to_bits));
             let stored = found.as_ref().or_else(|| self.computed.get(*place()?));
-            *result = stored.map_or(*result, |stored| ChemistryResult::from_array(*stored));
+            *result = stored.copied().unwrap_or(*result);
         }
         Ok(())
     }
@@ -125,15 +119,15 @@ impl Chemistry {
         let start_ns = cache.transport().now_ns();
         self.computed.clear();
         for input in inputs {
-            self.computed.push(equilibrium(input)?.to_array());
+            self.computed.push(equilibrium(input)?);
         }
         // Once a package, for the simulator's sake.
         let work_ns = self.work_ns * inputs.len() as u64;
         if work_ns > 0 {
             cache.transport_mut()?.spend(work_ns);
         }
-        self.solved += inputs.len() as u64;
-        self.solve_ns += cache.transport().now_ns() - start_ns;
+        self.tally.solved += inputs.len() as u64;
+        self.tally.solve_ns += cache.transport().now_ns() - start_ns;
         Ok(())
     }
 }

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::chemistry::{Cache, Chemistry};
 use super::halo::Halo;
 use crate::Error;
-use crate::reactive::{Band, COMPONENTS, Cell, ChemistryInput, ChemistryResult, Flow, Grid, Water};
+use crate::reactive::{
+    Band, COMPONENTS, Cell, ChemistryInput, ChemistryResult, Flow, Grid, PH, Water,
+};
 
 /// The fields that are compared: calcium, magnesium and carbon, pH, calcite, dolomite.
 pub const FIELD_COUNT: usize = 6;
@@ -89,7 +91,7 @@ fn fields(cell: &Cell, result: &ChemistryResult) -> [f64; FIELD_COUNT] {
     let Water { calcium, magnesium, carbon, .. } = cell.water;
     let [calcium, magnesium, carbon, calcite, dolomite] =
         [calcium, magnesium, carbon, cell.calcite, cell.dolomite].map(|amount| amount * 1e3);
-    [calcium, magnesium, carbon, result.ph, calcite, dolomite]
+    [calcium, magnesium, carbon, result[PH], calcite, dolomite]
 }
 
 /// Counters of a run: of one rank, or of all.
@@ -134,16 +136,12 @@ impl Tally {
         let mut tally = Self {
             took_ns,
             at_206_us_ns: chemistry.missing_work_ns().map(|ns| took_ns + ns),
-            chemistry_ns: chemistry.chemistry_ns,
-            solve_ns: chemistry.solve_ns,
-            inputs: chemistry.inputs,
-            solved: chemistry.solved,
             hits: stats.hits,
             evictions: stats.evictions,
             cells: rank.band.cells().len() as u64,
             contents: rank.band.contents(),
             expected: rank.expected,
-            ..Self::default()
+            ..chemistry.tally.clone()
         };
         let first = (rank.band.rows().start * rank.grid.columns) as u64;
         for (number, cell) in (first..).zip(rank.band.cells()) {
