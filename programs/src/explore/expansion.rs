@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::Exploration;
 use super::frontier::Frontier;
 use super::property::Findings;
-use super::tables::Visited;
-use crate::Error;
+use super::tables::{Opened, StateKind};
 use crate::petri::{Expanded, Expander, Overflow};
+use crate::{Error, Timed};
 
 /// Arcs and states between two readings of the clock, which cost as much as several arcs.
 const CLOCK_INTERVAL: usize = 4_096;
@@ -85,18 +85,18 @@ impl<'a, const W: usize> Expansion<'a, W> {
     /// Expands this rank's part of a level for about `round_ns`, and adds new states to the next
     /// level. When it returns, all successors have been looked up in the table. Those for which it
     /// was full are looked up again by the next call.
-    pub(super) fn expand(
+    pub(super) fn expand<K: StateKind<W>>(
         &mut self,
-        table: &mut dyn Visited<W>,
+        table: &mut Opened<'_, K>,
         frontier: &mut Frontier<W>,
         counts: &mut Counts,
         round_ns: u64,
     ) -> Result<Option<Stop>, Error> {
-        let until = table.engine().now_ns().saturating_add(round_ns);
+        let until = table.transport().now_ns().saturating_add(round_ns);
         let mut since_clock = 0;
         // Ranks agree on violations between calls only.
         let checks = self.findings.is_open();
-        if self.pending > 0 && !self.put(table, frontier, counts)? {
+        if self.pending > 0 && !self.put::<K>(table, frontier, counts)? {
             return Ok(Some(Stop::Full));
         }
         while let Some(node) = frontier.pop() {
@@ -105,7 +105,7 @@ impl<'a, const W: usize> Expansion<'a, W> {
                 Ok(expanded) => expanded,
                 Err(overflow) => {
                     frontier.put_back(node);
-                    self.put(table, frontier, counts)?;
+                    self.put::<K>(table, frontier, counts)?;
                     return Ok(Some(Stop::Overflow(overflow)));
                 }
             };
@@ -121,25 +121,25 @@ impl<'a, const W: usize> Expansion<'a, W> {
             let new = self.recent.filter_new(nodes, keys, |node| self.expander.state(node));
             counts.known += (enabled - new) as u64;
             self.pending += new;
-            if self.pending >= self.batch && !self.put(table, frontier, counts)? {
+            if self.pending >= self.batch && !self.put::<K>(table, frontier, counts)? {
                 return Ok(Some(Stop::Full));
             }
             since_clock += 1 + written;
             if since_clock >= CLOCK_INTERVAL {
                 since_clock = 0;
-                if table.engine().now_ns() >= until {
+                if table.transport().now_ns() >= until {
                     break;
                 }
             }
         }
-        Ok(if self.put(table, frontier, counts)? { None } else { Some(Stop::Full) })
+        Ok(if self.put::<K>(table, frontier, counts)? { None } else { Some(Stop::Full) })
     }
 
     /// Puts the pending successors in the table, and the new ones in the next level. Returns false
     /// if the table was full for some of them, which stay pending.
-    fn put(
+    fn put<K: StateKind<W>>(
         &mut self,
-        table: &mut dyn Visited<W>,
+        table: &mut Opened<'_, K>,
         frontier: &mut Frontier<W>,
         counts: &mut Counts,
     ) -> Result<bool, Error> {
@@ -149,10 +149,10 @@ impl<'a, const W: usize> Expansion<'a, W> {
         let outcomes = self.outcomes.get_mut(..pending).unwrap_or_default();
         if self.batch == 1 {
             for (key, outcome) in keys.iter().zip(&mut *outcomes) {
-                *outcome = table.find_or_put(key)?;
+                *outcome = table.find_or_put(K::key(key))?;
             }
         } else {
-            table.find_or_put_batch(keys, outcomes)?;
+            table.find_or_put_batch(K::keys(keys), outcomes)?;
         }
         counts.find_or_puts += pending as u64;
         counts.states += frontier.push_inserted(nodes, outcomes);

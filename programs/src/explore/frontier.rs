@@ -5,9 +5,9 @@ use core::mem;
 use core::sync::atomic::Ordering::Release;
 
 use probeline::table::Outcome;
-use probeline::transport::{Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token};
+use probeline::transport::{Exchange, Owner, RemoteWord, Segment};
 
-use super::tables::Visited;
+use crate::reads::read_all;
 use crate::{Error, Timed};
 
 /// Words of each window, after the table, in which a rank exposes the states that it has found. A
@@ -27,8 +27,6 @@ pub(super) struct Frontier<const W: usize> {
     kept: Option<Vec<Vec<[u64; W]>>>,
     first_word: u64,
     first_slot: u32,
-    /// The landing words of the READ in each slot; none for a slot without a READ.
-    landing: [Local; READS as usize],
 }
 
 impl<const W: usize> Frontier<W> {
@@ -38,9 +36,8 @@ impl<const W: usize> Frontier<W> {
     /// Exposes states from `first_word` of each window on, and READs into [`READS`] slots from
     /// `first_slot` on. Keeps all levels if `keeps` says so.
     pub(super) fn new(first_word: u64, first_slot: u32, keeps: bool) -> Self {
-        let landing = core::array::from_fn(|_| Local { slot: Slot(0), start: 0, words: 0 });
         let kept = keeps.then(Vec::new);
-        Self { current: Vec::new(), next: Vec::new(), kept, first_word, first_slot, landing }
+        Self { current: Vec::new(), next: Vec::new(), kept, first_word, first_slot }
     }
 
     /// Exposes states from `first_word` on, and READs into slots from `first_slot` on, of another
@@ -112,29 +109,16 @@ impl<const W: usize> Frontier<W> {
     /// between.
     pub(super) fn spread(
         &mut self,
-        table: &mut dyn Visited<W>,
+        engine: &mut dyn Timed,
         found: &[u64],
         exchange: &mut dyn Exchange,
     ) -> Result<(), Error> {
-        self.distribute(table, found, exchange)?;
-        if let Some(kept) = &mut self.kept {
-            kept.push(self.current.clone());
-        }
-        Ok(())
-    }
-
-    fn distribute(
-        &mut self,
-        table: &mut dyn Visited<W>,
-        found: &[u64],
-        exchange: &mut dyn Exchange,
-    ) -> Result<(), Error> {
+        let mut rounds = found.iter().max().map_or(0, |max| max.div_ceil(Self::SHARE));
         if found.len() == 1 {
             mem::swap(&mut self.current, &mut self.next);
-            return Ok(());
+            rounds = 0;
         }
-        let max = found.iter().max().copied().unwrap_or(0);
-        for round in 0..max.div_ceil(Self::SHARE) {
+        for round in 0..rounds {
             if round > 0 {
                 // The words must not change before all ranks have read them.
                 exchange.barrier()?;
@@ -142,11 +126,17 @@ impl<const W: usize> Frontier<W> {
             let first = round * Self::SHARE;
             let exposed = found.iter().map(|count| count.saturating_sub(first).min(Self::SHARE));
             let exposed: Vec<u64> = exposed.collect();
-            self.expose(table.engine(), first);
+            self.expose(engine, first);
             exchange.barrier()?;
-            self.take(table, &exposed, exchange.me())?;
+            let reads = reads(&exposed, exchange.me(), self.first_word, W as u64);
+            read_all(engine, self.first_slot..self.first_slot + READS, reads, |states| {
+                self.current.extend_from_slice(states.as_chunks().0);
+            })?;
         }
         self.next.clear();
+        if let Some(kept) = &mut self.kept {
+            kept.push(self.current.clone());
+        }
         Ok(())
     }
 
@@ -158,52 +148,6 @@ impl<const W: usize> Frontier<W> {
         for (word, &of_state) in share.zip(states.as_flattened()) {
             word.store(of_state, Release);
         }
-    }
-
-    fn take(
-        &mut self,
-        table: &mut dyn Visited<W>,
-        exposed: &[u64],
-        me: Owner,
-    ) -> Result<(), Error> {
-        let mut reads = reads(exposed, me, self.first_word, W as u64).into_iter();
-        let engine = table.engine_mut()?;
-        let mut in_flight = 0;
-        for (slot, from) in (0..READS).zip(reads.by_ref()) {
-            self.post(engine, slot, from)?;
-            in_flight += 1;
-        }
-        let mut completions = [Completion::default(); READS as usize];
-        // Ends, because every operation that the transport accepts completes.
-        while in_flight > 0 {
-            let completed = engine.poll(&mut completions)?;
-            for completion in completions.iter().take(completed) {
-                completion.result?;
-                let slot = u32::try_from(completion.token.0)?;
-                self.landed(engine, slot)?;
-                match reads.next() {
-                    Some(from) => self.post(engine, slot, from)?,
-                    None => in_flight -= 1,
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn post(&mut self, engine: &mut dyn Timed, nth: u32, from: Segment) -> Result<(), Error> {
-        let into = Local { slot: Slot(self.first_slot + nth), start: 0, words: from.words };
-        if let Some(landing) = self.landing.get_mut(nth as usize) {
-            *landing = into;
-        }
-        Ok(engine.read(Token(nth.into()), from, into)?)
-    }
-
-    fn landed(&mut self, engine: &dyn Timed, nth: u32) -> Result<(), Error> {
-        if let Some(&landing) = self.landing.get(nth as usize) {
-            let (states, _) = engine.landed(landing)?.as_chunks();
-            self.current.extend_from_slice(states);
-        }
-        Ok(())
     }
 }
 

@@ -11,7 +11,7 @@ use super::expansion::{Counts, Expansion, Stop};
 use super::frontier::{Frontier, READS, SHARE_WORDS};
 use super::property::{Findings, Property, Violation};
 use super::table_size::{self, Limit, TableSize};
-use super::tables::{TableStats, Visited};
+use super::tables::{Opened, StateKind, TableStats};
 use super::{Exploration, Host, Progress};
 use crate::petri::{Expander, Overflow, Packing, PackingError, Successors};
 use crate::{Error, gather};
@@ -148,9 +148,9 @@ impl<'a, const W: usize> Search<'a, W> {
 
     /// Begins a search, with an empty table, or continues it, with the states found so far in the
     /// table. All ranks call it, and it returns for the same reason on all of them.
-    pub(super) fn run(
+    pub(super) fn run<K: StateKind<W>>(
         &mut self,
-        table: &mut dyn Visited<W>,
+        table: &mut Opened<'_, K>,
         size: &TableSize,
         host: &mut dyn Host,
         exchange: &mut dyn Exchange,
@@ -162,11 +162,11 @@ impl<'a, const W: usize> Search<'a, W> {
         let mut round = match self.round.take() {
             Some(round) => round,
             None => {
-                let stop = self.put_initial(table, exchange)?;
+                let stop = self.put_initial::<K>(table, exchange)?;
                 let round = self.end_round(stop.as_ref(), host, exchange)?;
                 if round.full
                     && let Some(pause) =
-                        self.after(&round, table.grow_at(), size, host, exchange)?
+                        self.after(&round, K::grow_at(table), size, host, exchange)?
                 {
                     return Ok(pause);
                 }
@@ -177,14 +177,14 @@ impl<'a, const W: usize> Search<'a, W> {
         loop {
             if round.has_level() {
                 self.states += round.found();
-                self.frontier.spread(table, &round.found, exchange)?;
+                self.frontier.spread(&mut **table.transport_mut()?, &round.found, exchange)?;
             }
             let (frontier, counts) = (&mut self.frontier, &mut self.counts);
-            let stop = self.expansion.expand(table, frontier, counts, round_ns)?;
+            let stop = self.expansion.expand::<K>(table, frontier, counts, round_ns)?;
             let stop = stop.or_else(|| self.scarcity(size));
-            self.stats = earlier.plus(&table.stats());
+            self.stats = earlier.plus(&K::table_stats(table));
             round = self.end_round(stop.as_ref(), host, exchange)?;
-            if let Some(pause) = self.after(&round, table.grow_at(), size, host, exchange)? {
+            if let Some(pause) = self.after(&round, K::grow_at(table), size, host, exchange)? {
                 self.round = Some(round);
                 return Ok(pause);
             }
@@ -209,9 +209,9 @@ impl<'a, const W: usize> Search<'a, W> {
     }
 
     /// Puts the initial state in the table, on rank 0, unless the table has no room for it.
-    fn put_initial(
+    fn put_initial<K: StateKind<W>>(
         &mut self,
-        table: &mut dyn Visited<W>,
+        table: &mut Opened<'_, K>,
         exchange: &dyn Exchange,
     ) -> Result<Option<Stop>, Error> {
         if exchange.me() != Owner(0) {
@@ -222,7 +222,7 @@ impl<'a, const W: usize> Search<'a, W> {
             Error::Parameter(format!("the initial marking does not fit: {error}"))
         })?;
         self.counts.find_or_puts += 1;
-        if table.find_or_put(&state)? == Outcome::Full {
+        if table.find_or_put(K::key(&state))? == Outcome::Full {
             return Ok(Some(Stop::Full));
         }
         self.frontier.push(state);

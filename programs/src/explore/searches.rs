@@ -8,10 +8,10 @@ use probeline::transport::Exchange;
 use super::expansion::Counts;
 use super::search::{Ended, Pause, Search};
 use super::table_size::{Limit, TableSize};
-use super::tables::{Engine, OpenTable, TableStats, Visited};
+use super::tables::{Engine, Opened, StateKind, TableStats};
 use super::{Exploration, Explored, Host};
 use crate::petri::Packing;
-use crate::{Error, gather_values};
+use crate::{Error, Timed, gather_values};
 
 pub(super) struct Searches<'a> {
     exploration: &'a Exploration,
@@ -19,14 +19,9 @@ pub(super) struct Searches<'a> {
     packing: Packing,
     start_ns: u64,
     size: TableSize,
-    growths: Growths,
-}
-
-/// Number of times that the table grew.
-#[derive(Clone, Copy, Debug, Default)]
-struct Growths {
-    count: u32,
-    ns: u64,
+    /// The number of times that the table grew, and the time that it took.
+    growths: u32,
+    growth_ns: u64,
 }
 
 impl<'a> Searches<'a> {
@@ -34,7 +29,7 @@ impl<'a> Searches<'a> {
     pub(super) fn new(exploration: &'a Exploration, start_ns: u64, host: &'a mut dyn Host) -> Self {
         let packing = exploration.packing.clone();
         let size = TableSize::new(exploration);
-        Self { exploration, host, packing, start_ns, size, growths: Growths::default() }
+        Self { exploration, host, packing, start_ns, size, growths: 0, growth_ns: 0 }
     }
 
     /// Searches until all states fit their packing. The window is new. Each search but the first
@@ -58,9 +53,8 @@ impl<'a> Searches<'a> {
     }
 
     /// Searches with states of `W` words. Returns nothing if they need another packing.
-    pub(super) fn search<const W: usize>(
+    pub(super) fn search<K: StateKind<W>, const W: usize>(
         &mut self,
-        open: OpenTable<W>,
         engine: &mut dyn Engine,
         exchange: &mut dyn Exchange,
     ) -> Result<Option<Explored>, Error> {
@@ -69,17 +63,19 @@ impl<'a> Searches<'a> {
         // Each table but the last is larger than the one before it.
         loop {
             let now = self.size.now;
-            let mut table = open(engine.current(), self.exploration, now, self.host, exchange)?;
-            let pause = search.run(&mut *table, &self.size, self.host, exchange)?;
+            let mut table = K::open(engine.current(), self.exploration, now, self.host, exchange)?;
+            let pause = search.run::<K>(&mut table, &self.size, self.host, exchange)?;
             match pause {
-                Pause::Ended(ended) => return self.end(&mut *table, *ended, exchange).map(Some),
+                Pause::Ended(ended) => {
+                    return self.end::<K, W>(&mut table, *ended, exchange).map(Some);
+                }
                 Pause::Restart(grown) => {
                     self.packing = grown;
                     return Ok(None);
                 }
                 Pause::Grow(bytes) => {
                     drop(table);
-                    if let Some(limit) = self.grow(open, engine, bytes, exchange)? {
+                    if let Some(limit) = self.grow::<K, W>(engine, bytes, exchange)? {
                         search.stop_growing(limit);
                     }
                 }
@@ -89,9 +85,8 @@ impl<'a> Searches<'a> {
 
     /// Moves the states found so far to a table of this size. If that fails, or is stopped, they stay
     /// where they are. Returns the reason of a failure.
-    fn grow<const W: usize>(
+    fn grow<K: StateKind<W>, const W: usize>(
         &mut self,
-        open: OpenTable<W>,
         engine: &mut dyn Engine,
         bytes: u64,
         exchange: &mut dyn Exchange,
@@ -100,8 +95,9 @@ impl<'a> Searches<'a> {
         let (exploration, from, host) = (self.exploration, self.size.now, &mut *self.host);
         let moved =
             engine.grow(exploration.sizes_of(bytes), exchange, &mut |now, next, exchange| {
-                let mut table = open(now, exploration, from, host, exchange)?;
-                table.move_to(next, exploration, bytes, host, exchange)
+                let mut table = K::open(now, exploration, from, host, exchange)?;
+                let mut larger = K::open(next, exploration, bytes, host, exchange)?;
+                Ok(table.grow_into_while(&mut larger, exchange, || host.stop() == 0))
             });
         let moved = match moved {
             Ok(Err(CollectiveError::Full { .. })) => return Ok(Some(self.size.limit_at(bytes))),
@@ -117,18 +113,18 @@ impl<'a> Searches<'a> {
             Err(error) => return Ok(Some(Limit::Failed(bytes, error.to_string()))),
         }
         self.size.now = bytes;
-        self.growths.count += 1;
-        self.growths.ns += engine.current().now_ns() - start_ns;
+        self.growths += 1;
+        self.growth_ns += engine.current().now_ns() - start_ns;
         Ok(None)
     }
 
-    fn end<const W: usize>(
+    fn end<K: StateKind<W>, const W: usize>(
         &mut self,
-        table: &mut dyn Visited<W>,
+        table: &mut Opened<'_, K>,
         ended: Ended,
         exchange: &mut dyn Exchange,
     ) -> Result<Explored, Error> {
-        let took_ns = table.engine().now_ns() - self.start_ns;
+        let took_ns = table.transport().now_ns() - self.start_ns;
         let all = gather_values(exchange, &(ended.counts, ended.stats))?;
         let sum =
             |field: fn(&Counts) -> u64| all.iter().map(|(counts, _)| field(counts)).sum::<u64>();
@@ -155,12 +151,12 @@ impl<'a> Searches<'a> {
             ended: Ended { counts, stats, ..ended },
             busiest: all.iter().map(|(counts, _)| counts.expanded).max().unwrap_or(0),
             took_ns,
-            growths: self.growths.count,
-            growth_ns: self.growths.ns,
+            growths: self.growths,
+            growth_ns: self.growth_ns,
             table_bytes: self.size.now,
-            buckets: table.buckets(),
-            occupied: table.occupied(states, exchange)?,
-            entry_bytes: table.entry_bytes(),
+            buckets: table.layout().buckets(),
+            occupied: K::occupied(table, states, exchange)?,
+            entry_bytes: K::ENTRY_BYTES,
             words: W,
             bits: self.packing.bits(),
         })

@@ -5,7 +5,7 @@ use probeline::transport::{Exchange, Sizes};
 
 use super::Explored;
 use super::searches::Searches;
-use super::tables::{Engine, InBuckets, InEntries, InTrees, StateKind, open};
+use super::tables::{Engine, InBuckets, InEntries, InTrees, StateKind};
 use crate::Error;
 
 /// Searches with states of one number of words. Returns nothing if they need another packing.
@@ -27,9 +27,7 @@ impl States {
         Self {
             words: W as u32,
             sizes: K::sizes,
-            search: |searches, engine, exchange| {
-                searches.search::<W>(open::<K, W>, engine, exchange)
-            },
+            search: |searches, engine, exchange| searches.search::<K, W>(engine, exchange),
         }
     }
 }

@@ -3,8 +3,8 @@
 use probeline::pipeline::{OperationOf, Structure};
 use probeline::table::{
     CacheEntry, CollectiveError, Config, EntryStats, Keys, Narrow, OneRoundtrip, Operation,
-    Outcome, PairCacheLine, Set, Stats, Tree, TreeConfig, TreeOperation, TreeStats, TreeTable,
-    Wide, WideConfig, WideOperation, WideTable,
+    PairCacheLine, Set, Stats, Tree, TreeConfig, TreeOperation, TreeStats, TreeTable, Wide,
+    WideConfig, WideOperation, WideTable,
 };
 use probeline::transport::{Exchange, Sizes};
 use serde::{Deserialize, Serialize};
@@ -17,57 +17,6 @@ const NODE_LINES: usize = 1 << 12;
 
 /// The result of a move: the number of states.
 pub type Moved = Result<u64, CollectiveError>;
-
-/// Opens the table of this size, together with the other ranks, on an engine whose windows are 0 or
-/// contain it.
-pub(super) type OpenTable<const W: usize> = for<'e> fn(
-    &'e mut dyn Timed,
-    &Exploration,
-    u64,
-    &mut dyn Host,
-    &mut dyn Exchange,
-) -> Result<Box<dyn Visited<W> + 'e>, Error>;
-
-/// The set of visited states, of `W` words each.
-pub(super) trait Visited<const W: usize> {
-    fn find_or_put(&mut self, state: &[u64; W]) -> Result<Outcome, Error>;
-
-    fn find_or_put_batch(
-        &mut self,
-        states: &[[u64; W]],
-        outcomes: &mut [Outcome],
-    ) -> Result<(), Error>;
-
-    fn engine(&self) -> &dyn Timed;
-
-    fn engine_mut(&mut self) -> Result<&mut dyn Timed, Error>;
-
-    fn stats(&self) -> TableStats;
-
-    fn buckets(&self) -> u64;
-
-    /// Returns the number of occupied buckets beyond which the table should grow, the same on all
-    /// ranks.
-    fn grow_at(&self) -> u64;
-
-    fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64, Error>;
-
-    /// Returns the number of occupied buckets, with `states` in the table.
-    fn occupied(&mut self, states: u64, exchange: &mut dyn Exchange) -> Result<u64, Error>;
-
-    /// Returns the bytes of a state's entry, beside its bucket.
-    fn entry_bytes(&self) -> u64;
-
-    /// Moves all states into a table of this size on the `next` engine, unless a rank gets a signal.
-    fn move_to(
-        &mut self,
-        next: &mut dyn Timed,
-        exploration: &Exploration,
-        bytes: u64,
-        host: &mut dyn Host,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Moved, Error>;
-}
 
 /// The counters of a table: of its buckets, and of the entries or the nodes of wide states.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -91,7 +40,7 @@ impl TableStats {
 }
 
 /// A table of states of kind `K`.
-type Opened<'e, K> = Set<&'e mut dyn Timed, Vec<OperationOf<K>>, K>;
+pub(super) type Opened<'e, K> = Set<&'e mut dyn Timed, Vec<OperationOf<K>>, K>;
 
 /// A kind of tables of states of `W` words.
 pub(super) trait StateKind<const W: usize>: Keys + 'static {
@@ -102,10 +51,12 @@ pub(super) trait StateKind<const W: usize>: Keys + 'static {
     /// configuration of a table of as many bytes whose states have one word.
     fn sizes(narrow: Config, in_flight: u32) -> (Config, Sizes);
 
+    /// Opens a table of this size, together with the other ranks, on an engine whose windows are 0 or
+    /// contain it.
     fn open<'e>(
         engine: &'e mut dyn Timed,
         exploration: &Exploration,
-        narrow: Config,
+        bytes: u64,
         host: &mut dyn Host,
         exchange: &mut dyn Exchange,
     ) -> Result<Opened<'e, Self>, Error>;
@@ -114,89 +65,21 @@ pub(super) trait StateKind<const W: usize>: Keys + 'static {
 
     fn key(state: &[u64; W]) -> Self::Arg<'_>;
 
-    /// Returns the counters other than those of buckets.
-    fn own_stats(_: &Opened<'_, Self>) -> TableStats {
-        TableStats::default()
+    /// Returns the counters of a table.
+    fn table_stats(table: &Opened<'_, Self>) -> TableStats {
+        TableStats { buckets: *Structure::stats(table), ..TableStats::default() }
     }
 
-    /// Returns the number of occupied buckets beyond which the table should grow.
+    /// Returns the number of occupied buckets beyond which the table should grow, the same on all
+    /// ranks.
     fn grow_at(table: &Opened<'_, Self>) -> u64 {
         // At a higher load factor probes are long.
         table.layout().buckets() / 5 * 4
     }
 
-    /// As [`Visited::occupied`].
+    /// Returns the number of occupied buckets, with `states` in the table.
     fn occupied(_: &mut Opened<'_, Self>, states: u64, _: &mut dyn Exchange) -> Result<u64, Error> {
         Ok(states)
-    }
-}
-
-/// Opens a table of this kind: see [`OpenTable`].
-pub(super) fn open<'e, K: StateKind<W>, const W: usize>(
-    engine: &'e mut dyn Timed,
-    exploration: &Exploration,
-    bytes: u64,
-    host: &mut dyn Host,
-    exchange: &mut dyn Exchange,
-) -> Result<Box<dyn Visited<W> + 'e>, Error> {
-    Ok(Box::new(K::open(engine, exploration, exploration.config_of(bytes), host, exchange)?))
-}
-
-impl<K: StateKind<W>, const W: usize> Visited<W> for Opened<'_, K> {
-    fn find_or_put(&mut self, state: &[u64; W]) -> Result<Outcome, Error> {
-        Ok(Self::find_or_put(self, K::key(state))?)
-    }
-
-    fn find_or_put_batch(
-        &mut self,
-        states: &[[u64; W]],
-        outcomes: &mut [Outcome],
-    ) -> Result<(), Error> {
-        Ok(Self::find_or_put_batch(self, K::keys(states), outcomes)?)
-    }
-
-    fn engine(&self) -> &dyn Timed {
-        &**self.transport()
-    }
-
-    fn engine_mut(&mut self) -> Result<&mut dyn Timed, Error> {
-        Ok(&mut **self.transport_mut()?)
-    }
-
-    fn stats(&self) -> TableStats {
-        TableStats { buckets: *Structure::stats(self), ..K::own_stats(self) }
-    }
-
-    fn buckets(&self) -> u64 {
-        self.layout().buckets()
-    }
-
-    fn grow_at(&self) -> u64 {
-        K::grow_at(self)
-    }
-
-    fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64, Error> {
-        Ok(Structure::len(self, exchange)?)
-    }
-
-    fn occupied(&mut self, states: u64, exchange: &mut dyn Exchange) -> Result<u64, Error> {
-        K::occupied(self, states, exchange)
-    }
-
-    fn entry_bytes(&self) -> u64 {
-        K::ENTRY_BYTES
-    }
-
-    fn move_to(
-        &mut self,
-        next: &mut dyn Timed,
-        exploration: &Exploration,
-        bytes: u64,
-        host: &mut dyn Host,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Moved, Error> {
-        let mut target = K::open(next, exploration, exploration.config_of(bytes), host, exchange)?;
-        Ok(self.grow_into_while(&mut target, exchange, || host.stop() == 0))
     }
 }
 
@@ -211,11 +94,11 @@ impl StateKind<1> for InBuckets {
     fn open<'e>(
         engine: &'e mut dyn Timed,
         exploration: &Exploration,
-        narrow: Config,
+        bytes: u64,
         host: &mut dyn Host,
         exchange: &mut dyn Exchange,
     ) -> Result<Opened<'e, Self>, Error> {
-        let config = host.configure(engine, narrow, exchange)?;
+        let config = host.configure(engine, exploration.config_of(bytes), exchange)?;
         let storage = vec![Operation::EMPTY; exploration.in_flight as usize];
         let cache = vec![CacheEntry::EMPTY; exploration.cache_entries as usize];
         Ok(Set::open(engine, config, storage, exchange)?.with_cache(cache))
@@ -255,11 +138,11 @@ impl<const W: usize> StateKind<W> for InEntries<W> {
     fn open<'e>(
         engine: &'e mut dyn Timed,
         exploration: &Exploration,
-        narrow: Config,
+        bytes: u64,
         host: &mut dyn Host,
         exchange: &mut dyn Exchange,
     ) -> Result<Opened<'e, Self>, Error> {
-        let mut config = wide_config::<W>(narrow);
+        let mut config = wide_config::<W>(exploration.config_of(bytes));
         config.buckets = host.configure(engine, config.buckets, exchange)?;
         let storage = vec![WideOperation::EMPTY; exploration.in_flight as usize];
         Ok(WideTable::open(engine, config, storage, exchange)?)
@@ -273,8 +156,9 @@ impl<const W: usize> StateKind<W> for InEntries<W> {
         state
     }
 
-    fn own_stats(table: &Opened<'_, Self>) -> TableStats {
-        TableStats { entries: *table.entry_stats(), ..TableStats::default() }
+    fn table_stats(table: &Opened<'_, Self>) -> TableStats {
+        let (buckets, entries) = (*Structure::stats(table), *table.entry_stats());
+        TableStats { buckets, entries, ..TableStats::default() }
     }
 
     fn grow_at(table: &Opened<'_, Self>) -> u64 {
@@ -301,7 +185,7 @@ impl<const W: usize> StateKind<W> for InTrees<W> {
     fn open<'e>(
         engine: &'e mut dyn Timed,
         exploration: &Exploration,
-        narrow: Config,
+        bytes: u64,
         host: &mut dyn Host,
         exchange: &mut dyn Exchange,
     ) -> Result<Opened<'e, Self>, Error> {
@@ -310,7 +194,7 @@ impl<const W: usize> StateKind<W> for InTrees<W> {
         // A packing that overflows may need all bits.
         let key_bits =
             if packing.may_overflow() { all_bits } else { packing.width().min(all_bits) };
-        let mut config = tree_config(narrow, key_bits);
+        let mut config = tree_config(exploration.config_of(bytes), key_bits);
         config.buckets = host.configure(engine, config.buckets, exchange)?;
         let storage = vec![TreeOperation::EMPTY; exploration.in_flight as usize];
         let table = TreeTable::open(engine, config, storage, exchange)?;
@@ -325,8 +209,9 @@ impl<const W: usize> StateKind<W> for InTrees<W> {
         state
     }
 
-    fn own_stats(table: &Opened<'_, Self>) -> TableStats {
-        TableStats { nodes: *table.tree_stats(), ..TableStats::default() }
+    fn table_stats(table: &Opened<'_, Self>) -> TableStats {
+        let (buckets, nodes) = (*Structure::stats(table), *table.tree_stats());
+        TableStats { buckets, nodes, ..TableStats::default() }
     }
 
     fn occupied(

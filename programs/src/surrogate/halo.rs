@@ -2,9 +2,10 @@
 
 use core::sync::atomic::Ordering::Release;
 
-use probeline::transport::{Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token};
+use probeline::transport::{Exchange, Owner, RemoteWord, Segment};
 
 use crate::reactive::{Band, COMPONENTS, Grid};
+use crate::reads::read_all;
 use crate::{Error, Timed};
 
 /// Words of one READ, and of the slot that it lands in.
@@ -20,12 +21,12 @@ type Row = Vec<[f64; COMPONENTS]>;
 /// Places of the rows in each window, and the slot in which READs of them land.
 pub(super) struct Halo {
     first_word: u64,
-    slot: Slot,
+    slot: u32,
 }
 
 impl Halo {
     pub(super) fn new(first_word: u64, slot: u32) -> Self {
-        Self { first_word, slot: Slot(slot) }
+        Self { first_word, slot }
     }
 
     /// Returns the words of each window that the rows take.
@@ -64,18 +65,16 @@ impl Halo {
 
     fn read(&self, engine: &mut dyn Timed, at: RemoteWord, columns: usize) -> Result<Row, Error> {
         let end = at.index + row_words(columns);
+        let starts = (at.index..end).step_by(READ_WORDS as usize);
+        let reads = starts.map(|index| Segment {
+            start: RemoteWord { index, ..at },
+            words: u32::try_from(end - index).map_or(READ_WORDS, |left| left.min(READ_WORDS)),
+        });
         let mut numbers = Vec::with_capacity(columns * COMPONENTS);
-        for index in (at.index..end).step_by(READ_WORDS as usize) {
-            let words = u32::try_from((end - index).min(READ_WORDS.into()))?;
-            let start = RemoteWord { index, ..at };
-            let into = Local { slot: self.slot, start: 0, words };
-            engine.read(Token(0), Segment { start, words }, into)?;
-            let mut completion = [Completion::default()];
-            while engine.poll(&mut completion)? == 0 {}
-            completion[0].result?;
-            let landed = engine.landed(into)?;
+        // In their order, because there is one slot.
+        read_all(engine, self.slot..self.slot + 1, reads.collect(), |landed| {
             numbers.extend(landed.iter().map(|&bits| f64::from_bits(bits)));
-        }
+        })?;
         Ok(numbers.as_chunks().0.to_vec())
     }
 }
