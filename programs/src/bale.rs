@@ -200,7 +200,7 @@ impl<T: Transport> Bench<'_, T> {
         action: impl Fn(usize) -> Action,
         store: impl FnMut(usize, u64),
     ) -> Result<(), Error> {
-        self.words.run_all(indices, action, store, self.exchange)
+        self.words.run_all(indices, action, true, store, self.exchange)
     }
 
     fn change_all(
@@ -208,7 +208,7 @@ impl<T: Transport> Bench<'_, T> {
         indices: &[u64],
         action: impl Fn(usize) -> Action,
     ) -> Result<(), Error> {
-        self.words.change_all(indices, action, self.exchange)
+        self.words.run_all(indices, action, false, |_, _| (), self.exchange)
     }
 
     /// Adds 1 to random words; verified by taking all away again, which must leave 0.

@@ -32,8 +32,6 @@ use crate::sequences::Inputs;
 const WALKS: usize = 512;
 /// K-mers whose neighbours are looked up at a time.
 const BATCH: usize = 512;
-/// K-mers that are put at a time.
-const PUTS: usize = 4096;
 /// Operations in flight of a rank where words are posted.
 const IN_FLIGHT: u32 = 64;
 /// The mask of a k-mer that is on a path.
@@ -208,23 +206,15 @@ fn put_all<M: Transport, K: Kmer>(
     map: &mut Map<M, K>,
     entries: impl Iterator<Item = (K, u64)>,
 ) -> Result<(), Error> {
-    let mut entries = entries.peekable();
-    while entries.peek().is_some() {
-        let (kmers, values): (Vec<K>, Vec<u64>) = entries.by_ref().take(PUTS).unzip();
+    let has_room = kmers::insert_all(entries, |kmers, values, refused| {
         let action = |nth: usize| values.get(nth).copied().map(Action::Put);
-        let mut refused = Vec::new();
-        map.run_all(&kmers, action, |place, outcome| {
+        map.run_all(kmers, action, |place, outcome| {
             if outcome.is_refused() {
-                refused.push(place);
+                refused.push((place, outcome));
             }
-        })?;
-        for place in refused {
-            if !kmers::insert(|| map.put(kmers[place], values[place]))? {
-                return Err(Error::Parameter("the map of k-mers is full".to_owned()));
-            }
-        }
-    }
-    Ok(())
+        })
+    })?;
+    if has_room { Ok(()) } else { Err(Error::Parameter("the map of k-mers is full".to_owned())) }
 }
 
 /// Returns this rank's k-mers in the map, each with the bases that follow it in both directions.

@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 
 use crate::Error;
 
-/// Bytes of a key and its number.
-const ENTRY_BYTES: usize = 24;
+/// The most bytes of a key and its number as JSON.
+const ENTRY_BYTES: usize = 64;
 /// Bytes that a call gathers from all ranks.
 const GATHERED: usize = 1 << 20;
 
@@ -55,29 +55,18 @@ pub(crate) fn sums(
     mine: impl IntoIterator<Item = (u128, u64)>,
     exchange: &mut dyn Exchange,
 ) -> Result<BTreeMap<u128, u64>, Error> {
-    let owners = exchange.owners() as usize;
-    let mut mine = mine.into_iter().fuse().peekable();
-    let entries = (GATHERED / ENTRY_BYTES / owners).max(1);
-    let mut piece = vec![[0; ENTRY_BYTES]; entries];
-    let mut all = vec![0; entries * ENTRY_BYTES * owners];
+    let mut mine = mine.into_iter();
+    let piece = (GATHERED / ENTRY_BYTES / exchange.owners() as usize).max(1);
     let mut sums = BTreeMap::new();
-    // Each iteration gathers as many entries of each rank; those that a rank does not have are 0.
-    while exchange.sum(mine.peek().is_some().into())? > 0 {
-        piece.fill([0; ENTRY_BYTES]);
-        for (entry, (key, number)) in piece.iter_mut().zip(&mut mine) {
-            entry[..16].copy_from_slice(&key.to_le_bytes());
-            entry[16..].copy_from_slice(&number.to_le_bytes());
+    // Each iteration gathers a piece of each rank, until none has any left.
+    loop {
+        let piece: Vec<(u128, u64)> = mine.by_ref().take(piece).collect();
+        let all = gather_values(exchange, &piece)?.concat();
+        if all.is_empty() {
+            return Ok(sums);
         }
-        exchange.all_gather(piece.as_flattened(), &mut all)?;
-        for entry in all.as_chunks::<ENTRY_BYTES>().0 {
-            let (key, number) = entry.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
-            let number = number.first_chunk().map_or(0, |number| u64::from_le_bytes(*number));
-            if number > 0 {
-                *sums.entry(u128::from_le_bytes(*key)).or_default() += number;
-            }
-        }
+        all.into_iter().for_each(|(key, number)| *sums.entry(key).or_default() += number);
     }
-    Ok(sums)
 }
 
 /// Returns all other ranks, from the next one on, so that not all ranks send to the same one first.

@@ -17,7 +17,7 @@ use probeline::pin::MemoryPolicy;
 use probeline::transport::{Exchange, Sizes, Transport};
 
 pub use self::output::{BINARY_MAGIC, Counts, write_binary, write_text};
-pub(crate) use self::table::insert;
+pub(crate) use self::table::insert_all;
 use self::table::{Lanes, Table};
 use crate::Error;
 pub use crate::kmer::Kmer;

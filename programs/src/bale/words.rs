@@ -195,44 +195,25 @@ impl<T: Transport> Words<T> {
         }
     }
 
-    /// Runs an action on the word at each index, in any order, and passes its result to `store`. Collective:
-    /// all ranks call it, and none returns before all operations of all ranks have ended. A call does not both
-    /// get and change the same word.
+    /// Runs an action on the word at each index, in any order, and passes its result to `store`; ranks send no
+    /// results unless it `has_results`. Collective: all ranks call it, and none returns before all operations of all
+    /// ranks have ended. A call does not both get and change the same word.
+    #[inline]
     pub(super) fn run_all(
         &mut self,
         indices: &[u64],
         action: impl Fn(usize) -> Action,
+        has_results: bool,
         mut store: impl FnMut(usize, u64),
         exchange: &mut dyn Exchange,
     ) -> Result<(), Error> {
-        match self {
-            Self::Aggregated(parts) => parts.run_all(indices, action, Some(&mut store), exchange),
-            Self::Direct(_) => self.run_direct(indices, action, store, exchange),
-        }
-    }
-
-    /// As [`run_all`](Self::run_all), without results.
-    pub(super) fn change_all(
-        &mut self,
-        indices: &[u64],
-        action: impl Fn(usize) -> Action,
-        exchange: &mut dyn Exchange,
-    ) -> Result<(), Error> {
-        match self {
-            Self::Aggregated(parts) => parts.run_all(indices, action, None, exchange),
-            Self::Direct(_) => self.run_direct(indices, action, |_, _| (), exchange),
-        }
-    }
-
-    #[inline]
-    fn run_direct(
-        &mut self,
-        indices: &[u64],
-        action: impl Fn(usize) -> Action,
-        store: impl FnMut(usize, u64),
-        exchange: &mut dyn Exchange,
-    ) -> Result<(), Error> {
-        let Self::Direct(array) = self else { return Ok(()) };
+        let array = match self {
+            Self::Direct(array) => array,
+            Self::Aggregated(parts) => {
+                let store: &mut dyn FnMut(usize, u64) = &mut store;
+                return parts.run_all(indices, action, has_results.then_some(store), exchange);
+            }
+        };
         let one_sided = |nth| {
             Some(match action(nth) {
                 Action::Get => array::Action::Get,

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use probeline::containers::OperationError;
 use probeline::containers::aggregator::{self, Aggregator};
 use probeline::containers::counters::{Action, Config, CountersOf, Operation, Outcome};
 use probeline::containers::filter::{self, Filter};
+use probeline::containers::{BatchError, OperationError};
 use probeline::pin::MemoryPolicy;
 use probeline::shm::{Builder, Engine};
 use probeline::transport::{Alone, Exchange, LINE_WORDS, Owner, Sizes, Transport, WORD_BYTES};
@@ -239,33 +239,18 @@ impl<K: Kmer> Table<K> {
             return Err(Error::Full { held, bytes, max: self.max_bytes });
         }
         let mut next = open(config(lines, now.key_bits), self.memory, exchange)?;
-        let (mut kmers, mut counts) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
-        let mut add = |kmers: &mut Vec<K>, counts: &mut Vec<u64>| -> Result<(), Error> {
+        let has_room = insert_all(self.counters.local(), |kmers, counts, refused| {
             let action = |nth: usize| counts.get(nth).copied().map(Action::Add);
-            let mut refused = Vec::new();
             next.run_all(kmers, action, |place, outcome| {
                 if outcome.is_refused() {
-                    refused.push(place);
+                    refused.push((place, outcome));
                 }
-            })?;
-            for place in refused {
-                if !insert(|| next.add(kmers[place], counts[place]))? {
-                    let (held, most) = (self.held, self.max_bytes);
-                    return Err(Error::Full { held, bytes: lines * LINE_BYTES, max: most });
-                }
-            }
-            kmers.clear();
-            counts.clear();
-            Ok(())
-        };
-        for (kmer, count) in self.counters.local() {
-            kmers.push(kmer);
-            counts.push(count);
-            if kmers.len() == BATCH {
-                add(&mut kmers, &mut counts)?;
-            }
+            })
+        })?;
+        if !has_room {
+            let (held, max) = (self.held, self.max_bytes);
+            return Err(Error::Full { held, bytes: lines * LINE_BYTES, max });
         }
-        add(&mut kmers, &mut counts)?;
         exchange.barrier()?;
         self.counters = next;
         self.growths += 1;
@@ -429,18 +414,36 @@ fn count<K: Kmer>(kmers: &mut Vec<K>, table: &mut Table<K>) -> Result<(), Error>
     if table.is_crowded() { table.end_round(true, &mut Alone) } else { Ok(()) }
 }
 
-/// Repeats an operation that was refused because another rank was inserting a k-mer. Returns whether it was done; if
-/// not, there is no room.
-pub(crate) fn insert(
-    mut operation: impl FnMut() -> Result<Outcome, OperationError>,
+/// Runs an operation with each k-mer and its number, in batches. `run` adds to its list what was refused, by place; it
+/// runs that again which met a k-mer that another rank was inserting. Returns false if one has no room.
+pub(crate) fn insert_all<K: Kmer>(
+    mut entries: impl Iterator<Item = (K, u64)>,
+    mut run: impl FnMut(&[K], &[u64], &mut Vec<(usize, Outcome)>) -> Result<(), BatchError>,
 ) -> Result<bool, Error> {
-    for _ in 0..MAX_RETRIES {
-        match operation()? {
-            Outcome::Unfinished => std::thread::yield_now(),
-            outcome => return Ok(outcome != Outcome::Full),
+    let mut refused = Vec::new();
+    // Each iteration takes a batch.
+    loop {
+        let (mut kmers, mut numbers): (Vec<K>, Vec<u64>) = entries.by_ref().take(BATCH).unzip();
+        if kmers.is_empty() {
+            return Ok(true);
+        }
+        let mut attempts = 0;
+        while !kmers.is_empty() {
+            if attempts == MAX_RETRIES {
+                return Err(OperationError::Contended { attempts }.into());
+            }
+            run(&kmers, &numbers, &mut refused)?;
+            if refused.iter().any(|(_, outcome)| *outcome == Outcome::Full) {
+                return Ok(false);
+            }
+            let again = refused.drain(..).map(|(place, _)| (kmers[place], numbers[place]));
+            (kmers, numbers) = again.unzip();
+            attempts += 1;
+            if !kmers.is_empty() {
+                std::thread::yield_now();
+            }
         }
     }
-    Err(OperationError::Contended { attempts: MAX_RETRIES }.into())
 }
 
 /// Returns the place of a count in a histogram.
