@@ -125,15 +125,12 @@ impl<const W: usize> Expander<W> {
         let blocks = transitions.chunks(BLOCK).map(|transitions| Block::new(transitions, packing));
         let mut expander = Self {
             label_shift: packing.last_bits(),
-            fields: array::from_fn(|_| Fields::default()),
+            fields: array::from_fn(|word| Fields::new(fields, word)),
             never_fits: false,
             transitions: transitions.len(),
             blocks: blocks.collect(),
             origins: Vec::new(),
         };
-        for (word, masks) in (0..).zip(&mut expander.fields) {
-            *masks = Fields::new(fields, word);
-        }
         expander.add_gains(fields);
         let labels = match written {
             Successors::All => 0,

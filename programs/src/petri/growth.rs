@@ -5,7 +5,9 @@
 //! "Parallel program schemata", 1969). Random walks find such a sequence in most unbounded nets; no
 //! result proves nothing.
 
-use crate::petri::probe::{SplitMix, enabled};
+use fastrand::Rng;
+
+use crate::petri::probe::{SEED, enabled, scan_work};
 use crate::petri::{MAX_TOKENS, Net};
 
 const WALKS: u32 = 64;
@@ -30,28 +32,26 @@ impl Net {
     /// Searches for a proof that the net is unbounded. A bounded net has none; `None` does not prove
     /// that the net is bounded. The result is a function of the net alone.
     pub fn growth(&self) -> Option<Growth> {
-        let mut random = SplitMix::new();
+        let mut random = Rng::with_seed(SEED);
         let mut work = 0;
         (0..WALKS).find_map(|_| self.growth_of_walk(&mut random, &mut work))
     }
 
-    fn growth_of_walk(&self, random: &mut SplitMix, work: &mut usize) -> Option<Growth> {
+    fn growth_of_walk(&self, random: &mut Rng, work: &mut usize) -> Option<Growth> {
         let mut markings = vec![self.initial()];
         let mut fired = Vec::new();
-        // The arcs of one scan for enabled transitions.
-        let arcs = self.transitions().iter().map(|transition| 1 + transition.inputs.len());
-        let examined: usize = arcs.sum();
+        let examined = scan_work(self);
         while fired.len() < STEPS {
             let last = markings.last()?;
             *work += examined + COPY_WORK * last.len();
             if *work > MAX_WORK {
                 return None;
             }
-            let numbers: Vec<u32> = enabled(self, last).collect();
-            let transition = *numbers.get(random.below(numbers.len().max(1)))?;
+            let enabled: Vec<_> = enabled(self, last).collect();
+            let (number, transition) = random.choice(enabled)?;
             let mut next = last.clone();
-            self.transitions().get(transition as usize)?.fire(&mut next);
-            fired.push(transition);
+            transition.fire(&mut next);
+            fired.push(number);
             // Counts that saturate compare as equal.
             if next.iter().any(|&tokens| tokens > MAX_TOKENS) {
                 return None;
@@ -99,7 +99,7 @@ mod tests {
         let mut transitions = vec![idle; 2_000];
         transitions.push((&[(0, 1)], &[(1, 1)]));
         transitions.push((&[(1, 1)], &[(0, 1)]));
-        let (net, mut random, mut work) = (net(&tokens, &transitions), SplitMix::new(), 0);
+        let (net, mut random, mut work) = (net(&tokens, &transitions), Rng::with_seed(SEED), 0);
         assert_eq!(net.growth_of_walk(&mut random, &mut work), None);
         let step = 2 * transitions.len() + COPY_WORK * tokens.len();
         assert!(work >= STEPS * step, "{work}");

@@ -5,6 +5,7 @@
 
 mod parser;
 
+use core::cmp::Ordering;
 use core::fmt;
 
 use self::parser::Parser;
@@ -32,20 +33,21 @@ pub struct Invariant {
     text: String,
     /// Indices of places with their coefficients; their sum stands to the left of the relation.
     terms: Vec<(usize, i64)>,
-    relation: Relation,
+    /// The place of the comparison in [`RELATIONS`].
+    relation: usize,
     right: i128,
 }
 
-/// The comparison of the left side of an inequality with the right one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Relation {
-    Less,
-    AtMost,
-    Equal,
-    NotEqual,
-    AtLeast,
-    Greater,
-}
+/// The comparisons of the left side of an inequality with the right one: the text of each, the longer ones first, and
+/// the orderings in which it holds.
+const RELATIONS: [(&str, &[Ordering]); 6] = [
+    ("<=", &[Ordering::Less, Ordering::Equal]),
+    (">=", &[Ordering::Greater, Ordering::Equal]),
+    ("==", &[Ordering::Equal]),
+    ("!=", &[Ordering::Less, Ordering::Greater]),
+    ("<", &[Ordering::Less]),
+    (">", &[Ordering::Greater]),
+];
 
 impl Invariant {
     /// Parses an inequality over the places of `net`, such as `2 * p1 + p2 <= 3`. The relation is
@@ -79,14 +81,7 @@ impl Invariant {
         let product =
             |&(place, factor): &(usize, i64)| i128::from(factor) * i128::from(tokens(place));
         let left: i128 = self.terms.iter().map(product).sum();
-        match self.relation {
-            Relation::Less => left < self.right,
-            Relation::AtMost => left <= self.right,
-            Relation::Equal => left == self.right,
-            Relation::NotEqual => left != self.right,
-            Relation::AtLeast => left >= self.right,
-            Relation::Greater => left > self.right,
-        }
+        RELATIONS[self.relation].1.contains(&left.cmp(&self.right))
     }
 
     /// Returns whether the inequality holds in a state of `packing`, which belongs to the same net.

@@ -56,20 +56,15 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    /// Returns the width that the counts seen need.
-    pub(crate) fn bits(&self) -> u32 {
-        bits_of(self.seen)
-    }
-
     /// Returns whether the place may hold more tokens than `max`.
     pub(crate) fn may_exceed(&self, max: u64) -> bool {
         self.bound.is_none_or(|bound| bound > max)
     }
 
-    /// Returns the least width of a field in several words. A place that may get a token has a bit,
-    /// because a restart with wider fields costs more.
-    pub(crate) fn bits_in_words(&self) -> u32 {
-        self.bits().max(u32::from(self.may_outgrow(0)))
+    /// Returns the least width of a field: that which the counts seen need. In several words, a place that may
+    /// get a token has a bit, because a restart with wider fields costs more.
+    pub(crate) fn min_bits(&self, words: u32) -> u32 {
+        bits_of(self.seen).max(u32::from(words > 1 && self.may_outgrow(0)))
     }
 
     fn may_outgrow(&self, width: u32) -> bool {
@@ -77,34 +72,24 @@ impl Tokens {
     }
 }
 
-/// Lays out this number of words: each place has the bits that the counts seen need, and the
-/// remaining bits are distributed. `None` if the fields do not fit.
-pub(crate) fn of(places: &[Tokens], words: u32) -> Option<Vec<Field>> {
-    if words == 1 { in_one_word(places) } else { in_words(places, words) }
+/// Returns the bits of each word of a state that has at most this many.
+pub(crate) fn word_bits(max_words: u32) -> u32 {
+    if max_words == 1 { STATE_BITS } else { WORD_BITS }
 }
 
-/// Lays out the low [`STATE_BITS`] of one word.
-fn in_one_word(places: &[Tokens]) -> Option<Vec<Field>> {
-    let mut widths: Vec<u32> = places.iter().map(Tokens::bits).collect();
-    let needed: u64 = widths.iter().copied().map(u64::from).sum();
-    let spare = u32::try_from(u64::from(STATE_BITS).checked_sub(needed)?).ok()?;
-    let all: Vec<usize> = (0..places.len()).collect();
-    widen(places, &mut widths, &all, spare);
-    Some(side_by_side(&vec![0; widths.len()], &widths))
-}
-
-/// Lays out all bits of several words. No field straddles two.
-fn in_words(places: &[Tokens], max_words: u32) -> Option<Vec<Field>> {
-    let mut widths: Vec<u32> = places.iter().map(Tokens::bits_in_words).collect();
+/// Lays out at most this number of words: each place has the bits that the counts seen need, and the
+/// remaining bits are distributed. No field straddles two words. `None` if the fields do not fit.
+pub(crate) fn of(places: &[Tokens], max_words: u32) -> Option<Vec<Field>> {
+    let mut widths: Vec<u32> = places.iter().map(|place| place.min_bits(max_words)).collect();
     let (words, mut used) = first_fit(&widths, max_words)?;
     let words_used = u32::try_from(used.len()).ok()?;
     // Of words without a field, the last one has room for the origin.
-    if let Some(last) = used.last_mut().filter(|_| words_used == max_words) {
+    if let Some(last) = used.last_mut().filter(|_| max_words > 1 && words_used == max_words) {
         *last += (WORD_BITS - *last).min(ORIGIN_BITS);
     }
     for (word, used) in (0..).zip(used) {
         let here: Vec<usize> = (0..words.len()).filter(|&place| words[place] == word).collect();
-        widen(places, &mut widths, &here, WORD_BITS - used);
+        widen(places, &mut widths, &here, word_bits(max_words) - used);
     }
     Some(side_by_side(&words, &widths))
 }
@@ -117,7 +102,7 @@ fn first_fit(widths: &[u32], max_words: u32) -> Option<(Vec<u32>, Vec<u32>)> {
         if bits > STATE_BITS {
             return None;
         }
-        let room = used.iter().position(|used| used + bits <= WORD_BITS);
+        let room = used.iter().position(|used| used + bits <= word_bits(max_words));
         let word = room.unwrap_or(used.len());
         if word == used.len() {
             used.push(0);

@@ -30,8 +30,8 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    pub(crate) fn new(fields: &[Field], word: u32) -> Self {
-        let used = fields.iter().filter(|field| field.word == word && field.bits > 0);
+    pub(crate) fn new(fields: &[Field], word: usize) -> Self {
+        let used = fields.iter().filter(|field| field.word as usize == word && field.bits > 0);
         let tops = used.clone().fold(0, |all, field| all | field.top());
         let all = used.fold(0, |all, field| all | field.max() << field.shift);
         Self { tops, lower: all & !tops, ..Self::default() }

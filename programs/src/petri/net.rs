@@ -1,6 +1,7 @@
 //! A place/transition net: its places hold tokens, its transitions move them.
 
 use core::fmt;
+use std::collections::BTreeMap;
 
 use crate::petri::load::{self, LoadError};
 use crate::petri::pnml::{self, PnmlError};
@@ -197,30 +198,26 @@ impl Transition {
     /// place that gets back the tokens that it gave has a change of 0.
     pub(crate) fn effect(&self) -> Vec<(usize, i64)> {
         // Weights are at most 2^62, so neither the casts nor the differences overflow.
-        let gains = self.outputs.iter().map(|arc| (arc.place, arc.weight.cast_signed()));
-        let losses = self.inputs.iter().map(|arc| (arc.place, -arc.weight.cast_signed()));
-        let mut effect: Vec<(usize, i64)> = gains.chain(losses).collect();
-        effect.sort_unstable_by_key(|&(place, _)| place);
-        effect.dedup_by(|later, first| {
-            let same = later.0 == first.0;
-            first.1 += if same { later.1 } else { 0 };
-            same
-        });
-        effect
+        let mut effect = BTreeMap::new();
+        for arc in &self.outputs {
+            *effect.entry(arc.place).or_insert(0) += arc.weight.cast_signed();
+        }
+        for arc in &self.inputs {
+            *effect.entry(arc.place).or_insert(0) -= arc.weight.cast_signed();
+        }
+        effect.into_iter().collect()
     }
 }
 
 /// Merges arcs of the same place into one. If the sum of their weights exceeds [`MAX_TOKENS`], so
 /// does the weight of the merged arc.
 fn merge(arcs: &mut Vec<Arc>) {
-    arcs.sort_unstable_by_key(|arc| arc.place);
-    arcs.dedup_by(|later, first| {
-        let same = later.place == first.place;
-        if same {
-            first.weight = (first.weight + later.weight).min(MAX_TOKENS + 1);
-        }
-        same
-    });
+    let mut weights = BTreeMap::new();
+    for arc in &*arcs {
+        let weight = weights.entry(arc.place).or_insert(0);
+        *weight = (*weight + arc.weight).min(MAX_TOKENS + 1);
+    }
+    *arcs = weights.into_iter().map(|(place, weight)| Arc { place, weight }).collect();
 }
 
 impl fmt::Display for Place {

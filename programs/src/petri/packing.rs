@@ -218,16 +218,14 @@ pub struct PackingError {
 
 impl PackingError {
     fn new(net: &Net, places: &[Tokens], sizes: &[u32]) -> Self {
-        let (available, widths) = match sizes.last() {
-            None | Some(1) => (STATE_BITS.into(), Tokens::bits as fn(&Tokens) -> u32),
-            Some(&words) => (u64::from(words) * u64::from(WORD_BITS), Tokens::bits_in_words as _),
-        };
-        let needed: u64 = places.iter().map(|place| u64::from(widths(place))).sum();
+        let words = sizes.last().copied().unwrap_or(1);
+        let available = u64::from(words) * u64::from(layout::word_bits(words));
+        let widths = places.iter().map(|place| place.min_bits(words));
+        let needed: u64 = widths.clone().map(u64::from).sum();
         // Fields that straddle no two words may not fit, although there are as many bits. Neither
         // does a place of more bits than a field, in any number of words.
-        let too_wide = places.iter().any(|place| widths(place) > STATE_BITS);
+        let too_wide = widths.clone().any(|bits| bits > STATE_BITS);
         let needed_bits = if too_wide { needed } else { needed.max(available + 1) };
-        let widths = places.iter().map(widths);
         let mut widest: Vec<_> = net.places().iter().zip(widths).collect();
         // The sort is stable: places of equal width stay in the model's order.
         widest.sort_by_key(|&(_, bits)| Reverse(bits));

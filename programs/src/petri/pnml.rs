@@ -57,24 +57,18 @@ pub(crate) fn parse(text: &str) -> Result<Net, PnmlError> {
 
 fn malformed(text: &str, error: roxmltree::Error) -> PnmlError {
     let line_of = |at: usize| 1 + text[..at].matches('\n').count();
-    match error {
-        roxmltree::Error::NodesLimitReached => {
-            PnmlError { line: 1, fault: PnmlFault::TooManyElements }
-        }
+    let fault = PnmlFault::Malformed { reason: error.to_string() };
+    let (line, fault) = match error {
+        roxmltree::Error::NodesLimitReached => (1, PnmlFault::TooManyElements),
         roxmltree::Error::DtdDetected => {
-            let line = line_of(text.find("<!DOCTYPE").unwrap_or(0));
-            PnmlError { line, fault: PnmlFault::DocumentType }
+            (line_of(text.find("<!DOCTYPE").unwrap_or(0)), PnmlFault::DocumentType)
         }
-        // These errors have no position; the missing part is missing at the end.
         roxmltree::Error::UnclosedRootNode | roxmltree::Error::UnexpectedEndOfStream => {
-            let fault = PnmlFault::Malformed { reason: error.to_string() };
-            PnmlError { line: line_of(text.len()), fault }
+            (line_of(text.len()), fault)
         }
-        _ => {
-            let fault = PnmlFault::Malformed { reason: error.to_string() };
-            PnmlError { line: error.pos().row as usize, fault }
-        }
-    }
+        _ => (error.pos().row as usize, fault),
+    };
+    PnmlError { line, fault }
 }
 
 fn fault_at(node: Node<'_, '_>, fault: PnmlFault) -> PnmlError {

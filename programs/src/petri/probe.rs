@@ -6,7 +6,12 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use crate::petri::Net;
+use fastrand::Rng;
+
+use crate::petri::{Net, Transition};
+
+/// The seed of all walks: they are a function of the net.
+pub(crate) const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The size of the sample. Work is counted in arcs examined and tokens copied.
 #[derive(Clone, Copy, Debug)]
@@ -90,65 +95,40 @@ fn search(net: &Net, budget: Budget, max: &mut [u64]) -> bool {
 
 /// Samples states along random walks, which get further from the initial marking than the search.
 fn walk(net: &Net, budget: Budget, max: &mut [u64]) {
-    let mut random = SplitMix::new();
-    let mut enabled = Vec::with_capacity(net.transitions().len());
+    let mut random = Rng::with_seed(SEED);
+    let examined = scan_work(net);
     let mut work = 0;
     for _ in 0..budget.walks {
         let mut marking = net.initial();
         for _ in 0..budget.steps {
-            enabled.clear();
-            for transition in net.transitions() {
-                work += 1 + transition.inputs.len();
-                if transition.is_enabled(&marking) {
-                    enabled.push(transition);
-                }
-            }
-            work += marking.len();
+            work += examined + marking.len();
             if work > budget.walk_work {
                 return;
             }
-            if enabled.is_empty() {
-                break;
-            }
-            enabled[random.below(enabled.len())].fire(&mut marking);
+            let enabled: Vec<_> = enabled(net, &marking).collect();
+            let Some((_, transition)) = random.choice(enabled) else { break };
+            transition.fire(&mut marking);
             raise(max, &marking);
         }
     }
 }
 
-/// Returns the numbers of the transitions that `marking` enables.
-pub(crate) fn enabled(net: &Net, marking: &[u64]) -> impl Iterator<Item = u32> {
-    let all = (0..).zip(net.transitions());
-    all.filter(|(_, transition)| transition.is_enabled(marking)).map(|(number, _)| number)
+/// Returns the work of a scan for enabled transitions: their arcs, and themselves.
+pub(crate) fn scan_work(net: &Net) -> usize {
+    net.transitions().iter().map(|transition| 1 + transition.inputs.len()).sum()
+}
+
+/// Returns the transitions that `marking` enables, with their numbers.
+pub(crate) fn enabled<'n>(
+    net: &'n Net,
+    marking: &[u64],
+) -> impl Iterator<Item = (u32, &'n Transition)> {
+    (0..).zip(net.transitions()).filter(|(_, transition)| transition.is_enabled(marking))
 }
 
 fn raise(max: &mut [u64], marking: &[u64]) {
     for (max, &tokens) in max.iter_mut().zip(marking) {
         *max = tokens.max(*max);
-    }
-}
-
-/// The SplitMix64 generator (Steele, Lea and Flood, "Fast splittable pseudorandom number
-/// generators", 2014).
-pub(crate) struct SplitMix(u64);
-
-impl SplitMix {
-    /// Returns a generator that always generates the same numbers.
-    pub(crate) fn new() -> Self {
-        Self(0x9e37_79b9_7f4a_7c15)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Returns a number below `end`, which is at least 1; the bias is negligible here.
-    pub(crate) fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end as u64).unwrap_or(0)
     }
 }
 

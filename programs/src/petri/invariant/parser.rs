@@ -1,6 +1,6 @@
 //! Parses inequalities by recursive descent.
 
-use super::{Invariant, InvariantError, InvariantFault as Fault, MAX_NUMBER, Relation};
+use super::{Invariant, InvariantError, InvariantFault as Fault, MAX_NUMBER, RELATIONS};
 use crate::petri::{Net, Place};
 
 /// Maximum number of names that are suggested.
@@ -78,19 +78,10 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn relation(&mut self) -> Result<Relation> {
-        let relations = [
-            ("<=", Relation::AtMost),
-            (">=", Relation::AtLeast),
-            ("==", Relation::Equal),
-            ("!=", Relation::NotEqual),
-            ("<", Relation::Less),
-            (">", Relation::Greater),
-        ];
-        for (text, relation) in relations {
-            if self.take(text) {
-                return Ok(relation);
-            }
+    /// Parses the comparison, and returns its place in [`RELATIONS`].
+    fn relation(&mut self) -> Result<usize> {
+        if let Some(relation) = RELATIONS.iter().position(|(text, _)| self.take(text)) {
+            return Ok(relation);
         }
         if self.rest().starts_with('=') {
             return self.fail(Fault::SingleEquals);
@@ -216,24 +207,10 @@ fn in_identifier(c: char) -> bool {
 }
 
 /// Returns the least number of characters to insert, delete or replace that turns `a` into `b`,
-/// regardless of case; `None` beyond `limit`. (Wagner and Fischer, "The string-to-string correction
-/// problem", 1974.)
+/// regardless of case; `None` beyond `limit`.
 fn distance(a: &str, b: &str, limit: usize) -> Option<usize> {
-    let [a, b]: [Vec<char>; 2] = [a, b].map(|text| text.to_lowercase().chars().collect());
-    if a.len().abs_diff(b.len()) > limit {
-        return None;
-    }
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row.last().copied().filter(|&distance| distance <= limit)
+    let distance = strsim::levenshtein(&a.to_lowercase(), &b.to_lowercase());
+    Some(distance).filter(|&distance| distance <= limit)
 }
 
 #[cfg(test)]
