@@ -11,6 +11,8 @@ mod topological;
 mod triangles;
 mod words;
 
+use std::collections::BTreeSet;
+
 use fastrand::Rng;
 use probeline::containers::aggregator;
 use probeline::transport::{Exchange, Sizes, Transport};
@@ -19,6 +21,7 @@ pub use self::triangles::{Graph, Stars};
 pub use self::words::Access;
 use self::words::{Action, Words};
 use crate::Error;
+use crate::gather::check_sum;
 
 /// A kernel and its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,10 +187,7 @@ impl<T: Transport> Bench<'_, T> {
 
     /// Fails on all ranks if the sum of what they have found is not the expected one.
     fn verify(&mut self, found: u64, expected: u64, what: &str) -> Result<(), Error> {
-        match self.sum(found)? {
-            found if found == expected => Ok(()),
-            found => Err(Error::Wrong(format!("{found} {what}, and expected are {expected}"))),
-        }
+        check_sum(self.exchange, found, expected, what)
     }
 
     fn random_indices(&mut self, count: u64, below: u64) -> Vec<u64> {
@@ -238,4 +238,31 @@ impl<T: Transport> Bench<'_, T> {
         self.verify(wrong as u64, 0, "words are not those of their indices")?;
         Ok(outcome)
     }
+}
+
+/// Lists of numbers, one behind the other.
+#[derive(Default)]
+struct Lists {
+    numbers: Vec<u64>,
+    /// The end of each list.
+    ends: Vec<usize>,
+}
+
+impl Lists {
+    /// Ends the list of the last numbers.
+    fn end(&mut self) {
+        self.ends.push(self.numbers.len());
+    }
+
+    /// Returns the place of a list's first number, and the list.
+    fn list(&self, nth: usize) -> (usize, &[u64]) {
+        let start = nth.checked_sub(1).map_or(0, |before| self.ends[before]);
+        (start, &self.numbers[start..self.ends[nth]])
+    }
+}
+
+/// Returns random numbers below one of `all`, in order: the more the larger it is, and `degree` on average.
+fn random_below(number: u64, all: u64, degree: u64, random: &mut Rng) -> BTreeSet<u64> {
+    let count = (2 * degree * number + random.u64(..all)) / all;
+    (0..count.min(number)).map(|_| random.u64(..number)).collect()
 }

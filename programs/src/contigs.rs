@@ -98,6 +98,36 @@ impl Contigs {
         self.lines.split_inclusive(|byte| *byte == b'\n').map(|line| &line[..line.len() - 1])
     }
 
+    fn add(&mut self, bases: &[u8], k: u32) {
+        self.lines.extend_from_slice(bases);
+        self.lines.push(b'\n');
+        self.totals.kmers += bases.len() as u64 + 1 - u64::from(k);
+        self.totals.unitigs += 1;
+    }
+
+    /// Turns the counts of this rank into totals of all ranks.
+    fn add_up(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error> {
+        let mut lengths = BTreeMap::new();
+        self.local().for_each(|unitig| *lengths.entry(unitig.len() as u128).or_default() += 1);
+        let lengths = sums(lengths, exchange)?;
+        let bases = |(length, count): (&u128, &u64)| u64::try_from(*length).unwrap_or(0) * count;
+        let all: u64 = lengths.iter().map(bases).sum();
+        let mut behind = 0;
+        let half = lengths.iter().rev().find(|of_length| {
+            behind += bases((of_length.0, of_length.1));
+            2 * behind >= all
+        });
+        let number = |length: Option<&u128>| length.map_or(0, |n| u64::try_from(*n).unwrap_or(0));
+        let totals = &mut self.totals;
+        for count in [&mut totals.kmers, &mut totals.unitigs, &mut totals.cycles] {
+            *count = exchange.sum(*count)?;
+        }
+        totals.bases = all;
+        totals.longest = number(lengths.keys().next_back());
+        totals.n50 = number(half.map(|(length, _)| length));
+        Ok(())
+    }
+
     /// Writes the unitigs as FASTA, in no order or in that of their bases. All ranks call it, with the same path.
     /// Rank 0 has all unitigs in memory to sort them.
     ///
@@ -174,17 +204,19 @@ fn find<M: Transport, K: Kmer>(
 ) -> Result<Contigs, Error> {
     let masks = map.find_phase(exchange, |finder| masks(graph, finder))??;
     put_all(map, masks.iter().map(|(kmer, mask)| (*kmer, u64::from(*mask))))?;
-    let mut paths = map.find_phase(exchange, |finder| paths(graph, &masks, finder))??;
+    let mut contigs = map.find_phase(exchange, |finder| paths(graph, &masks, finder))??;
     drop(masks);
-    if exchange.sum(paths.kmers)? < kmers {
-        find_cycles(graph, map, &mut paths, exchange)?;
+    if exchange.sum(contigs.totals.kmers)? < kmers {
+        find_cycles(graph, map, &mut contigs, exchange)?;
     }
-    let found = exchange.sum(paths.kmers)?;
-    if found != kmers {
-        let wrong = format!("the unitigs have {found} k-mers, and the graph has {kmers}");
-        return Err(Error::Wrong(wrong));
+    contigs.add_up(exchange)?;
+    match contigs.totals.kmers {
+        found if found == kmers => Ok(contigs),
+        found => {
+            let wrong = format!("the unitigs have {found} k-mers, and the graph has {kmers}");
+            Err(Error::Wrong(wrong))
+        }
     }
-    paths.totals(kmers, exchange)
 }
 
 type Map<M, K> = SmallMapOf<M, Vec<Operation>, K>;
@@ -241,48 +273,6 @@ fn masks<M: Transport, K: Kmer>(
     Ok(masks)
 }
 
-/// The paths that a rank has found.
-#[derive(Default)]
-struct Paths {
-    lines: Vec<u8>,
-    kmers: u64,
-    unitigs: u64,
-    cycles: u64,
-}
-
-impl Paths {
-    fn add(&mut self, bases: &[u8], k: u32) {
-        self.lines.extend_from_slice(bases);
-        self.lines.push(b'\n');
-        self.kmers += bases.len() as u64 + 1 - u64::from(k);
-        self.unitigs += 1;
-    }
-
-    fn totals(self, kmers: u64, exchange: &mut dyn Exchange) -> Result<Contigs, Error> {
-        let mut contigs = Contigs { lines: self.lines, totals: Totals::default() };
-        let mut lengths = BTreeMap::new();
-        contigs.local().for_each(|unitig| *lengths.entry(unitig.len() as u128).or_default() += 1);
-        let lengths = sums(lengths, exchange)?;
-        let bases = |(length, count): (&u128, &u64)| u64::try_from(*length).unwrap_or(0) * count;
-        let all: u64 = lengths.iter().map(bases).sum();
-        let mut behind = 0;
-        let half = lengths.iter().rev().find(|of_length| {
-            behind += bases((of_length.0, of_length.1));
-            2 * behind >= all
-        });
-        let number = |length: Option<&u128>| length.map_or(0, |n| u64::try_from(*n).unwrap_or(0));
-        contigs.totals = Totals {
-            kmers,
-            unitigs: exchange.sum(self.unitigs)?,
-            cycles: exchange.sum(self.cycles)?,
-            bases: all,
-            longest: number(lengths.keys().next_back()),
-            n50: number(half.map(|(length, _)| length)),
-        };
-        Ok(contigs)
-    }
-}
-
 /// A walk along a path.
 struct Walk<K> {
     start: Node<K>,
@@ -296,8 +286,8 @@ fn paths<M: Transport, K: Kmer>(
     graph: &Graph<K>,
     masks: &[(K, u8)],
     finder: &mut MapFinder<'_, M, K>,
-) -> Result<Paths, Error> {
-    let mut paths = Paths::default();
+) -> Result<Contigs, Error> {
+    let mut contigs = Contigs::default();
     let mut walks: Vec<Walk<K>> = Vec::new();
     let mut batches = masks.chunks(BATCH);
     // Each iteration begins walks at a batch of k-mers, or moves all walks by one k-mer.
@@ -307,9 +297,9 @@ fn paths<M: Transport, K: Kmer>(
         {
             begin(graph, masks, finder, &mut walks)?;
         } else if walks.is_empty() {
-            return Ok(paths);
+            return Ok(contigs);
         }
-        advance(graph, finder, &mut walks, &mut paths)?;
+        advance(graph, finder, &mut walks, &mut contigs)?;
     }
 }
 
@@ -352,7 +342,7 @@ fn advance<M: Transport, K: Kmer>(
     graph: &Graph<K>,
     finder: &mut MapFinder<'_, M, K>,
     walks: &mut Vec<Walk<K>>,
-    paths: &mut Paths,
+    contigs: &mut Contigs,
 ) -> Result<(), Error> {
     let next: Vec<_> = walks.iter().map(|walk| graph.only_next(walk.at, walk.mask)).collect();
     let places: Vec<usize> = (0..next.len()).filter(|place| next[*place].is_some()).collect();
@@ -374,7 +364,7 @@ fn advance<M: Transport, K: Kmer>(
         place += 1;
         // The walk from the other end finds the same path.
         if !keeps && walk.start.forward <= walk.at.backward {
-            paths.add(&walk.bases, graph.k);
+            contigs.add(&walk.bases, graph.k);
         }
         keeps
     });
@@ -391,23 +381,21 @@ fn mask_of(outcome: Outcome) -> u8 {
 fn find_cycles<M: Transport, K: Kmer>(
     graph: &Graph<K>,
     map: &mut Map<M, K>,
-    paths: &mut Paths,
+    contigs: &mut Contigs,
     exchange: &mut dyn Exchange,
 ) -> Result<(), Error> {
-    let contigs = Contigs { lines: core::mem::take(&mut paths.lines), ..Contigs::default() };
     let marks = contigs.local().flat_map(|unitig| {
         let mut kmers = Vec::new();
         graph.scan(unitig, &mut kmers);
         kmers.into_iter().map(|kmer| (kmer, ON_A_PATH))
     });
     put_all(map, marks)?;
-    paths.lines = contigs.lines;
     let result: Result<Result<(), Error>, CollectiveError> = map.find_phase(exchange, |finder| {
         let own: Vec<(K, u64)> = finder.local().collect();
         for (kmer, mask) in own.into_iter().filter(|(_, value)| value & ON_A_PATH == 0) {
             if let Some(bases) = cycle(graph, finder, kmer, mask_of(Outcome::Was(mask)))? {
-                paths.add(&bases, graph.k);
-                paths.cycles += 1;
+                contigs.add(&bases, graph.k);
+                contigs.totals.cycles += 1;
             }
         }
         Ok(())

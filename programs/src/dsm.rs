@@ -349,22 +349,19 @@ impl Options {
     /// # Errors
     /// [`Error::Parameter`].
     pub fn check(&self) -> Result<(), Error> {
-        let is_valid = match self.program {
-            Program::Sort(_) => true,
-            Program::Lu { side, .. } => (16..=1 << 14).contains(&side) && side.is_multiple_of(16),
-            Program::Ocean { side } => {
-                (18..=(1 << 13) + 2).contains(&side) && (side - 2).is_power_of_two()
+        let (is_valid, what) = match self.program {
+            Program::Sort(_) => (true, ""),
+            Program::Lu { side, .. } => (
+                (16..=1 << 14).contains(&side) && side.is_multiple_of(16),
+                "the side of this program must be a multiple of 16 from 16 to 16384",
+            ),
+            Program::Ocean { side } => (
+                (18..=(1 << 13) + 2).contains(&side) && (side - 2).is_power_of_two(),
+                "the side of this program must be a power of two from 16 to 8192, and 2 for the border",
+            ),
+            Program::Barnes { bodies } => {
+                ((1..=1 << 20).contains(&bodies), "give 1 to 1048576 bodies")
             }
-            Program::Barnes { bodies } => (1..=1 << 20).contains(&bodies),
-        };
-        let what = match self.program {
-            Program::Sort(_) | Program::Lu { .. } => {
-                "the side of this program must be a multiple of 16 from 16 to 16384"
-            }
-            Program::Ocean { .. } => {
-                "the side of this program must be a power of two from 16 to 8192, and 2 for the border"
-            }
-            Program::Barnes { .. } => "give 1 to 1048576 bodies",
         };
         if !is_valid {
             return Err(Error::Parameter(what.to_owned()));

@@ -20,7 +20,6 @@ use probeline::transport::{Exchange, Sizes};
 
 pub use self::counterexample::Verdict;
 pub use self::expansion::Counts;
-use self::frontier::{READ_WORDS, READS, SHARE_WORDS};
 pub use self::property::{NO_DEADLOCK, Property};
 pub use self::search::{Ended, Ending, OutOfRoom, Reason};
 use self::searches::Searches;
@@ -181,8 +180,8 @@ impl Exploration {
         // A packing that overflows may need more words.
         let may_be = |&words: &usize| words == now || words > now && self.packing.may_overflow();
         let words = self.states.all().iter().map(|states| states.words as usize);
-        let least = Sizes { window_words: 0, slots: 0, slot_words: READ_WORDS, depth: READS };
-        let sizes = words.filter(may_be).fold(least, |all, words| {
+        let none = Sizes { window_words: 0, slots: 0, slot_words: 0, depth: 0 };
+        let table = words.filter(may_be).fold(none, |all, words| {
             let (_, sizes) = self.sizes_of_words(words, bytes);
             Sizes {
                 window_words: all.window_words.max(sizes.window_words),
@@ -191,11 +190,7 @@ impl Exploration {
                 depth: all.depth.max(sizes.depth),
             }
         });
-        Sizes {
-            window_words: sizes.window_words + SHARE_WORDS,
-            slots: sizes.slots + READS,
-            ..sizes
-        }
+        table.plus(frontier::SIZES)
     }
 
     /// Returns the configuration of a table of this size, of states of one word: whole lines of 8 buckets.

@@ -80,6 +80,19 @@ pub(crate) fn numbering(mine: u64, exchange: &mut dyn Exchange) -> Result<(u64, 
     Ok((all.iter().take(exchange.me().0 as usize).sum(), all.iter().sum()))
 }
 
+/// Fails on all ranks if the sum of what they have found is not the expected one.
+pub(crate) fn check_sum(
+    exchange: &mut dyn Exchange,
+    found: u64,
+    expected: u64,
+    what: &str,
+) -> Result<(), Error> {
+    match exchange.sum(found)? {
+        found if found == expected => Ok(()),
+        found => Err(Error::Wrong(format!("{found} {what}, and expected are {expected}"))),
+    }
+}
+
 /// Checks that a file can be written, before the work whose result it is to have.
 ///
 /// # Errors

@@ -17,6 +17,7 @@ use probeline::transport::{Exchange, Owner, Sizes, Transport};
 pub use self::carrier::Carrier;
 use self::carrier::{BLOCK_KEYS, Block, Link};
 use crate::Error;
+use crate::gather::check_sum;
 
 /// Bits of a key.
 pub const KEY_BITS: u32 = 28;
@@ -214,32 +215,18 @@ impl Sorter {
             keys.iter().filter(|key| Self::part(**key, all) != part).count()
         };
         let strays: usize = (self.first_part()..).zip(&self.parts).map(strays).sum();
-        match exchange.sum(strays as u64)? {
-            0 => Ok(()),
-            strays => {
-                Err(Error::Wrong(format!("{strays} keys are not on the ranks of their ranges")))
-            }
-        }
+        check_sum(exchange, strays as u64, 0, "keys are not on the ranks of their ranges")
     }
 
     /// Checks that the keys of all ranks are in order, and that they are those which the ranks have made: as many,
     /// with the same sum of hashes.
     fn verify(&self, exchange: &mut dyn Exchange) -> Result<(), Error> {
         let received = || self.parts.iter().flatten();
-        if exchange.sum((!received().is_sorted()).into())? > 0 {
-            return Err(Error::Wrong("keys are out of order".to_owned()));
-        }
-        let sums = [
-            ("keys", self.made.len() as u64, received().count() as u64),
-            ("as the sum of hashes of keys", sum(self.made.iter()), sum(received())),
-        ];
-        for (what, made, sorted) in sums {
-            let (made, sorted) = (exchange.sum(made)?, exchange.sum(sorted)?);
-            if made != sorted {
-                return Err(Error::Wrong(format!("{made} {what} were made, and {sorted} sorted")));
-            }
-        }
-        Ok(())
+        check_sum(exchange, (!received().is_sorted()).into(), 0, "ranks have keys out of order")?;
+        let made = exchange.sum(self.made.len() as u64)?;
+        check_sum(exchange, received().count() as u64, made, "keys were sorted")?;
+        let made = exchange.sum(sum(self.made.iter()))?;
+        check_sum(exchange, sum(received()), made, "is the sum of hashes of sorted keys")
     }
 }
 

@@ -12,7 +12,7 @@ use probeline::map::{Config, Map, Operation};
 use probeline::transport::{Exchange, Sizes};
 
 use self::chemistry::{Cache, Chemistry};
-use self::halo::{Halo, READ_WORDS};
+use self::halo::Halo;
 use self::rank::Rank;
 pub use self::rank::{FIELD_COUNT, Tally};
 use crate::reactive::{ChemistryInput, ChemistryResult, Flow, Grid, INPUT_NUMBERS};
@@ -54,14 +54,8 @@ impl Options {
     /// Returns the sizes of engines.
     #[must_use]
     pub fn sizes(&self) -> Sizes {
-        let sizes = self.cache.sizes::<ChemistryInput, ChemistryResult>(self.in_flight);
-        Sizes {
-            window_words: sizes.window_words + Halo::words(self.grid),
-            // Beside those of the map, one for the rows of neighbours.
-            slots: sizes.slots + 1,
-            slot_words: sizes.slot_words.max(READ_WORDS),
-            ..sizes
-        }
+        let cache = self.cache.sizes::<ChemistryInput, ChemistryResult>(self.in_flight);
+        cache.plus(Halo::sizes(self.grid))
     }
 }
 
@@ -77,8 +71,9 @@ pub fn run(
     mut progress: impl FnMut(Option<u8>),
     exchange: &mut dyn Exchange,
 ) -> Result<Vec<(Option<u8>, Tally)>, Error> {
-    let sizes = options.cache.sizes::<ChemistryInput, ChemistryResult>(options.in_flight);
-    let halo = Halo::new(sizes.window_words, sizes.slots);
+    let Sizes { window_words, slots, .. } = options.sizes();
+    let of_halo = Halo::sizes(options.grid);
+    let halo = Halo::new(window_words - of_halo.window_words, slots - of_halo.slots);
     let operations = vec![Operation::EMPTY; options.in_flight as usize];
     let mut cache = Map::open(engine, options.cache, operations, exchange)?;
     let (mut runs, mut reference) = (Vec::new(), None);

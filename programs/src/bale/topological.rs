@@ -6,13 +6,11 @@
 //! the column lose one. A row that loses all but one by this goes to the queue of the rank that has its last
 //! column.
 
-use std::collections::BTreeSet;
-
 use probeline::transport::Transport;
 
 use super::permutation::{self, throw};
 use super::words::{Action, owner};
-use super::{Bench, Outcome};
+use super::{Bench, Lists, Outcome, random_below};
 use crate::Error;
 use crate::gather::numbering;
 
@@ -42,18 +40,15 @@ struct Matrix {
     all: u64,
     ranks: u64,
     me: u64,
-    /// The rows of the elements, column by column.
-    elements: Vec<u64>,
-    /// The end of each column.
-    ends: Vec<usize>,
+    /// The rows of the elements of each column.
+    columns: Lists,
 }
 
 impl Matrix {
     /// Makes a matrix of `rows` rows of each rank, of `degree` elements beside the diagonal one on average.
     fn new<T: Transport>(bench: &mut Bench<'_, T>, rows: u64, degree: u64) -> Result<Self, Error> {
         let (me, ranks) = (bench.me(), bench.ranks());
-        let mut matrix =
-            Self { rows, all: rows * ranks, ranks, me, elements: Vec::new(), ends: Vec::new() };
+        let mut matrix = Self { rows, all: rows * ranks, ranks, me, columns: Lists::default() };
         for section in [ROWS_TO, COLUMNS_FROM] {
             let thrown = throw(bench, rows)?;
             let first = matrix.index(section, thrown.first);
@@ -63,15 +58,14 @@ impl Matrix {
         }
         for from in bench.words.part(matrix.places(COLUMNS_FROM)).collect::<Vec<_>>() {
             // Row `i` has elements in columns behind `i`, so a column has the more the further behind it is.
-            let count = (2 * degree * from + bench.random.u64(..matrix.all)) / matrix.all;
-            let above = (0..count.min(from)).map(|_| bench.random.u64(..from));
-            matrix.elements.extend(above.collect::<BTreeSet<_>>());
-            matrix.elements.push(from);
-            matrix.ends.push(matrix.elements.len());
+            let above = random_below(from, matrix.all, degree, &mut bench.random);
+            matrix.columns.numbers.extend(above);
+            matrix.columns.numbers.push(from);
+            matrix.columns.end();
         }
         let from: Vec<u64> =
-            matrix.elements.iter().map(|row| matrix.index(ROWS_TO, *row)).collect();
-        let elements = &mut matrix.elements;
+            matrix.columns.numbers.iter().map(|row| matrix.index(ROWS_TO, *row)).collect();
+        let elements = &mut matrix.columns.numbers;
         bench.run_all(&from, |_| Action::Get, |nth, row| elements[nth] = row)?;
         let (at, columns): (Vec<u64>, Vec<u64>) =
             matrix.elements().map(|(row, column)| (matrix.index(ELEMENTS, row), column)).unzip();
@@ -98,8 +92,7 @@ impl Matrix {
     /// Returns the rows of the elements of a column of this rank.
     fn column(&self, column: u64) -> &[u64] {
         let nth = usize::try_from(column / self.ranks).unwrap_or(usize::MAX);
-        let start = nth.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.elements[start..self.ends[nth]]
+        self.columns.list(nth).1
     }
 
     /// Returns the row and the column of each element of this rank's columns.
@@ -151,7 +144,7 @@ pub(super) fn run<T: Transport>(
     let matrix = Matrix::new(bench, rows, degree)?;
     let begun_ns = bench.now_ns()?;
     let (done, rounds) = sort(&matrix, bench)?;
-    let outcome = bench.outcome(begun_ns, matrix.elements.len() as u64, rounds)?;
+    let outcome = bench.outcome(begun_ns, matrix.columns.numbers.len() as u64, rounds)?;
     if done != matrix.all {
         return Err(Error::Wrong(format!("{done} rows of {} have a place", matrix.all)));
     }

@@ -2,13 +2,12 @@
 
 use core::fmt;
 use core::str::FromStr;
-use std::collections::BTreeSet;
 
 use fastrand::Rng;
 use probeline::transport::Transport;
 
 use super::words::Action;
-use super::{Bench, Outcome};
+use super::{Bench, Lists, Outcome, random_below};
 use crate::Error;
 
 /// The most edges of a product of stars, in both directions, which each rank enumerates.
@@ -125,17 +124,13 @@ impl Graph {
         match self {
             Self::Random { vertices, degree } => (2 * degree + 1) * vertices,
             Self::Stars(stars) => {
-                let edges = |rank| {
+                let mut edges = vec![0; usize::try_from(ranks).unwrap_or(usize::MAX)];
+                for (vertex, rank) in (0..stars.vertices()).zip((0..edges.len()).cycle()) {
                     let mut lower = Vec::new();
-                    let own = own(rank, ranks, self.vertices(ranks));
-                    own.map(|vertex| {
-                        lower.clear();
-                        stars.lower(vertex, &mut lower);
-                        lower.len() as u64
-                    })
-                    .sum()
-                };
-                (0..ranks).map(edges).max().unwrap_or(0)
+                    stars.lower(vertex, &mut lower);
+                    edges[rank] += lower.len() as u64;
+                }
+                edges.into_iter().max().unwrap_or(0)
             }
         }
     }
@@ -148,53 +143,33 @@ impl Graph {
     pub(super) fn lower(&self, vertex: u64, all: u64, random: &mut Rng, to: &mut Vec<u64>) {
         match self {
             Self::Random { degree, .. } => {
-                let count = (2 * degree * vertex + random.u64(..all)) / all;
-                let lower = (0..count.min(vertex)).map(|_| random.u64(..vertex));
-                to.extend(lower.collect::<BTreeSet<_>>());
+                to.extend(random_below(vertex, all, *degree, random));
             }
             Self::Stars(stars) => stars.lower(vertex, to),
         }
     }
 }
 
-/// Returns the vertices of a rank.
-fn own(rank: u64, ranks: u64, all: u64) -> impl Iterator<Item = u64> {
-    (rank..all).step_by(usize::try_from(ranks).unwrap_or(usize::MAX))
-}
-
-/// The edges of this rank's vertices.
-struct Edges {
-    lower: Vec<u64>,
-    /// The end of each vertex.
-    ends: Vec<usize>,
-}
-
-impl Edges {
-    fn of(&self, nth: usize) -> (usize, &[u64]) {
-        let start = nth.checked_sub(1).map_or(0, |before| self.ends[before]);
-        (start, &self.lower[start..self.ends[nth]])
-    }
-}
-
 pub(super) fn run<T: Transport>(bench: &mut Bench<'_, T>, graph: &Graph) -> Result<Outcome, Error> {
     let (me, ranks) = (bench.me(), bench.ranks());
     let all = graph.vertices(ranks);
-    let mut edges = Edges { lower: Vec::new(), ends: Vec::new() };
-    for vertex in own(me, ranks, all) {
-        graph.lower(vertex, all, &mut bench.random, &mut edges.lower);
-        edges.ends.push(edges.lower.len());
+    // The neighbours with lower numbers of each vertex of this rank.
+    let mut edges = Lists::default();
+    for vertex in (me..all).step_by(usize::try_from(ranks).unwrap_or(usize::MAX)) {
+        graph.lower(vertex, all, &mut bench.random, &mut edges.numbers);
+        edges.end();
     }
     // A word for each vertex, with the place of its first neighbour and their number, and then the neighbours.
     let vertices = all.div_ceil(ranks);
     bench.words.set_part(
         |place, _| match usize::try_from(place).unwrap_or(usize::MAX) {
             nth if nth < edges.ends.len() => {
-                let (start, lower) = edges.of(nth);
+                let (start, lower) = edges.list(nth);
                 (start as u64) << 32 | lower.len() as u64
             }
             nth => {
                 let nth = nth.checked_sub(usize::try_from(vertices).unwrap_or(usize::MAX));
-                nth.and_then(|nth| edges.lower.get(nth)).copied().unwrap_or(0)
+                nth.and_then(|nth| edges.numbers.get(nth)).copied().unwrap_or(0)
             }
         },
         bench.exchange,
@@ -202,7 +177,7 @@ pub(super) fn run<T: Transport>(bench: &mut Bench<'_, T>, graph: &Graph) -> Resu
     let begun_ns = bench.now_ns()?;
     let (mine, rounds) = count(bench, &edges, vertices)?;
     let triangles = bench.sum(mine)?;
-    let outcome = bench.outcome(begun_ns, edges.lower.len() as u64, rounds)?;
+    let outcome = bench.outcome(begun_ns, edges.numbers.len() as u64, rounds)?;
     let expected = match graph {
         Graph::Stars(stars) => Some(stars.triangles()),
         Graph::Random { .. } => None,
@@ -217,12 +192,12 @@ pub(super) fn run<T: Transport>(bench: &mut Bench<'_, T>, graph: &Graph) -> Resu
 /// Counts the triangles whose highest vertices this rank has. Returns the rounds, too.
 fn count<T: Transport>(
     bench: &mut Bench<'_, T>,
-    edges: &Edges,
+    edges: &Lists,
     vertices: u64,
 ) -> Result<(u64, u64), Error> {
     let ranks = bench.ranks();
     let own = 0..edges.ends.len();
-    let mut own = own.flat_map(|nth| edges.of(nth).1.iter().map(move |lower| (nth, *lower)));
+    let mut own = own.flat_map(|nth| edges.list(nth).1.iter().map(move |lower| (nth, *lower)));
     let (mut triangles, mut rounds) = (0, 0);
     // Each round takes edges of a rank that has any left.
     loop {
@@ -245,7 +220,7 @@ fn count<T: Transport>(
             &indices,
             |_| Action::Get,
             |nth, lowest| {
-                triangles += u64::from(edges.of(of[nth]).1.binary_search(&lowest).is_ok());
+                triangles += u64::from(edges.list(of[nth]).1.binary_search(&lowest).is_ok());
             },
         )?;
     }

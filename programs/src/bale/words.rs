@@ -13,15 +13,11 @@ use crate::gather::others;
 
 /// One-sided operations, or blocks of messages, in flight of a rank.
 const IN_FLIGHT: u32 = 64;
-/// Messages of 16 bytes: blocks of 8 KiB.
-const LANES: aggregator::Config = aggregator::Config {
-    block: if cfg!(test) { 6 } else { 510 },
-    blocks: if cfg!(test) { 2 } else { 8 },
-    first_word: 0,
-    message_bytes: 0,
-    one_hop: 64,
-    max_idle: 1 << 30,
-};
+/// Returns lanes for messages of 16 bytes: blocks of 8 KiB.
+fn lanes() -> aggregator::Config {
+    let (block, blocks) = if cfg!(test) { (6, 2) } else { (510, 8) };
+    aggregator::Config { block, blocks, ..aggregator::Config::default() }
+}
 
 /// The operations by which a rank accesses words of other ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +159,7 @@ fn config(len: u64) -> array::Config {
 pub(super) fn sizes(access: Access, len: u64, ranks: u32) -> Sizes {
     match access {
         Access::Direct => config(len).sizes::<u64>(ranks, IN_FLIGHT),
-        Access::Aggregated => LANES.sizes::<Message>(ranks, IN_FLIGHT),
+        Access::Aggregated => lanes().sizes::<Message>(ranks, IN_FLIGHT),
     }
 }
 
@@ -182,7 +178,7 @@ impl<T: Transport> Words<T> {
             return Ok(Self::Direct(Box::new(array)));
         }
         let operations = vec![aggregator::Operation::EMPTY; in_flight];
-        let messages = Aggregator::open(engine, LANES, operations, exchange)?;
+        let messages = Aggregator::open(engine, lanes(), operations, exchange)?;
         let part = len.div_ceil(exchange.owners().into());
         let words = vec![0; usize::try_from(part).unwrap_or(usize::MAX)];
         Ok(Self::Aggregated(Box::new(Parts { messages, part: Part { words, results: None } })))

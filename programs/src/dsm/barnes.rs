@@ -120,13 +120,12 @@ impl Barnes {
                 sum
             })
             .collect();
-        let first =
-            |rank: usize| ends.partition_point(|end| end * (ranks as f64) <= total * (rank as f64));
-        Ok(if rank == 0 { 0 } else { first(rank) }..if rank + 1 == ranks {
-            OCTANTS
-        } else {
-            first(rank + 1)
-        })
+        let first = |of: usize| match of {
+            0 => 0,
+            _ if of == ranks => OCTANTS,
+            _ => ends.partition_point(|end| end * (ranks as f64) <= total * (of as f64)),
+        };
+        Ok(first(rank)..first(rank + 1))
     }
 
     /// Builds the parts of the tree in octants.

@@ -170,7 +170,7 @@ impl<T: Pod, E: Timed> Homes<'_, T, E> {
         let found = if self.buffers.reads_pages {
             self.port.read(home_owner(home), self.layout.page(page), words.len())?
         } else {
-            self.request(home, Request::Fetch { page })?;
+            self.request(home, Request::Fetch(page))?;
             self.port.wait_for(self.layout.answered(), self.requests)?;
             self.port.own(self.layout.answer(), words.len())?
         };
@@ -184,7 +184,7 @@ impl<T: Pod, E: Timed> Homes<'_, T, E> {
     fn request(&mut self, node: usize, request: Request) -> Result<(), Error> {
         self.port.wait_for(self.layout.answered(), self.requests)?;
         let notices: &[u64] =
-            if matches!(request, Request::Release { .. }) { &self.known } else { &[] };
+            if matches!(request, Request::Release(_)) { &self.known } else { &[] };
         let words = REQUEST_HEAD + notices.len();
         let slot = self.port.stage(1, words)?;
         slot[..REQUEST_HEAD].copy_from_slice(&[request.to_word(), self.stats.barriers]);
@@ -312,7 +312,7 @@ impl<T: Pod, E: Timed> Shared<T> for Homes<'_, T, E> {
     ) -> Result<(), Error> {
         let lock = lock as usize;
         let manager = lock % self.layout.ranks;
-        self.request(manager, Request::Acquire { lock })?;
+        self.request(manager, Request::Acquire(lock))?;
         self.port.wait_for(self.layout.answered(), self.requests)?;
         let words = self.layout.notice_words();
         let notices = self.port.own(self.layout.answer(), words)?.to_vec();
@@ -322,7 +322,7 @@ impl<T: Pod, E: Timed> Shared<T> for Homes<'_, T, E> {
         self.stats.acquires += 1;
         change(self)?;
         self.flush()?;
-        self.request(manager, Request::Release { lock })
+        self.request(manager, Request::Release(lock))
     }
 
     fn barrier(&mut self) -> Result<(), Error> {

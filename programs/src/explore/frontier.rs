@@ -5,19 +5,22 @@ use core::mem;
 use core::sync::atomic::Ordering::Release;
 
 use probeline::table::Outcome;
-use probeline::transport::{Exchange, Owner, RemoteWord, Segment};
+use probeline::transport::{Exchange, Owner, RemoteWord, Segment, Sizes};
 
 use crate::reads::read_all;
 use crate::{Error, Timed};
 
 /// Words of each window, after the table, in which a rank exposes the states that it has found. A
 /// larger level is exposed in rounds.
-pub(super) const SHARE_WORDS: u64 = 1 << 16;
+const SHARE_WORDS: u64 = 1 << 16;
 /// States of one READ: 4 KiB, from which on bandwidth bounds the rate of READs.
-pub(super) const READ_WORDS: u32 = 512;
+const READ_WORDS: u32 = 512;
 /// READs in flight, each with a slot of its own: 32 KiB, which a network of 10 GB/s transfers in a
-/// roundtrip of 3 us. The engine of a table has this depth even with --in-flight 2, the minimum.
-pub(super) const READS: u32 = 8;
+/// roundtrip of 3 us.
+const READS: u32 = 8;
+/// The part of an engine that a frontier uses.
+pub(super) const SIZES: Sizes =
+    Sizes { window_words: SHARE_WORDS, slots: READS, slot_words: READ_WORDS, depth: READS };
 
 /// This rank's part of the current level, and the states that it has found for the next one.
 pub(super) struct Frontier<const W: usize> {

@@ -8,7 +8,7 @@ use probeline::transport::{Exchange, Owner, Sizes};
 
 use super::counterexample::{Levels, Verdict};
 use super::expansion::{Counts, Expansion, Stop};
-use super::frontier::{Frontier, READS, SHARE_WORDS};
+use super::frontier::{Frontier, SIZES};
 use super::property::{Findings, Property, Violation};
 use super::table_size::{self, Limit, TableSize};
 use super::tables::{Opened, StateKind, TableStats};
@@ -157,7 +157,7 @@ impl<'a, const W: usize> Search<'a, W> {
     ) -> Result<Pause, Error> {
         // The last words of each window, and the last slots.
         let Sizes { window_words, slots, .. } = self.exploration.sizes_of(size.now);
-        self.frontier.relocate(window_words - SHARE_WORDS, slots - READS);
+        self.frontier.relocate(window_words - SIZES.window_words, slots - SIZES.slots);
         let earlier = self.stats;
         let mut round = match self.round.take() {
             Some(round) => round,

@@ -47,16 +47,14 @@ pub(super) fn push(block: &mut Block, key: u32) {
 const IN_FLIGHT: u32 = if cfg!(test) { 2 } else { 32 };
 /// Steps of a rank in a row in which no block arrives: a minute or more.
 const MAX_IDLE: u64 = 1 << 30;
-/// 32 KiB of keys in a WRITE, ten times as much of a window for each lane to a rank: from each other one up to 64
-/// ranks, from those of its row and its column beyond.
-const LANES: aggregator::Config = aggregator::Config {
-    block: if cfg!(test) { 2 } else { 128 },
-    blocks: if cfg!(test) { 2 } else { 8 },
-    first_word: 0,
-    message_bytes: 0,
-    one_hop: 64,
-    max_idle: MAX_IDLE,
-};
+
+/// Returns lanes of 32 KiB of keys in a WRITE, ten times as much of a window for each lane to a rank: from each other
+/// one up to 64 ranks, from those of its row and its column beyond.
+fn lanes() -> aggregator::Config {
+    let (block, blocks) = if cfg!(test) { (2, 2) } else { (128, 8) };
+    aggregator::Config { block, blocks, ..aggregator::Config::default() }
+}
+
 /// Blocks that are pushed or popped together.
 const PUSHES: u32 = if cfg!(test) { 2 } else { 64 };
 /// 4 MiB of keys on each rank.
@@ -74,7 +72,7 @@ pub enum Carrier {
 
 pub(super) fn sizes(carrier: Carrier, ranks: u32) -> Sizes {
     match carrier {
-        Carrier::Lanes => LANES.sizes::<Block>(ranks, IN_FLIGHT),
+        Carrier::Lanes => lanes().sizes::<Block>(ranks, IN_FLIGHT),
         Carrier::Queues => RINGS.sizes::<Block>(ranks, IN_FLIGHT),
     }
 }
@@ -103,7 +101,7 @@ impl<T: Transport> Link<T> {
         let in_flight = IN_FLIGHT as usize;
         if carrier == Carrier::Lanes {
             let operations = vec![aggregator::Operation::EMPTY; in_flight];
-            let lanes = Aggregator::open(engine, LANES, operations, exchange)?;
+            let lanes = Aggregator::open(engine, lanes(), operations, exchange)?;
             return Ok(Self::Lanes(Box::new(lanes)));
         }
         let operations = vec![queue::Operation::EMPTY; in_flight];

@@ -23,16 +23,14 @@ const OPERATIONS: u32 = 1;
 const MAX_RETRIES: u32 = 1000;
 /// Blocks in flight of a rank.
 const SENDS: u32 = 32;
-/// K-mers of a block, and blocks from each rank to each: 128 KiB of a window a pair.
-const LANES: aggregator::Config = aggregator::Config {
-    block: 1022,
-    blocks: 16,
-    first_word: 0,
-    message_bytes: 0,
-    // Others may wait some minutes for a rank that reads.
-    one_hop: 64,
-    max_idle: 1 << 33,
-};
+/// Steps of a rank in a row in which no block arrives: others may wait some minutes for a rank that reads.
+const MAX_IDLE: u64 = 1 << 33;
+
+/// Returns lanes of 128 KiB of a window a pair of ranks.
+fn lanes() -> aggregator::Config {
+    let default = aggregator::Config::default();
+    aggregator::Config { block: 1022, blocks: 16, max_idle: MAX_IDLE, ..default }
+}
 
 type Opened<K> = CountersOf<Engine, [Operation; OPERATIONS as usize], K>;
 
@@ -348,13 +346,13 @@ pub(super) struct Lanes<T, K: Kmer> {
 
 /// Returns the sizes of an engine for the lanes of a job of this many ranks.
 pub(super) fn lane_sizes<K: Kmer>(ranks: u32) -> Sizes {
-    LANES.sizes::<K>(ranks, SENDS)
+    lanes().sizes::<K>(ranks, SENDS)
 }
 
 impl<T: Transport, K: Kmer> Lanes<T, K> {
     pub(super) fn open(engine: T, exchange: &mut dyn Exchange) -> Result<Self, Error> {
         let operations = vec![aggregator::Operation::EMPTY; SENDS as usize];
-        let aggregator = Aggregator::open(engine, LANES, operations, exchange)?;
+        let aggregator = Aggregator::open(engine, lanes(), operations, exchange)?;
         Ok(Self { aggregator, me: exchange.me(), ranks: exchange.owners(), arrived: Vec::new() })
     }
 
@@ -371,7 +369,7 @@ impl<T: Transport, K: Kmer> Lanes<T, K> {
             while !self.aggregator.send(to, kmer)? {
                 self.receive(table)?;
                 idle += 1;
-                if idle > LANES.max_idle {
+                if idle > MAX_IDLE {
                     return Err(OperationError::Undelivered.into());
                 }
             }
@@ -382,7 +380,7 @@ impl<T: Transport, K: Kmer> Lanes<T, K> {
     fn receive(&mut self, table: &mut Table<K>) -> Result<(), Error> {
         let arrived = &mut self.arrived;
         self.aggregator.progress(|_, kmer| arrived.push(kmer))?;
-        if self.arrived.len() >= BATCH { self.count(table) } else { Ok(()) }
+        if self.arrived.len() >= BATCH { count(&mut self.arrived, table) } else { Ok(()) }
     }
 
     /// Sends all k-mers and counts those of all ranks.
@@ -399,10 +397,6 @@ impl<T: Transport, K: Kmer> Lanes<T, K> {
             }
         })?;
         counted?;
-        self.count(table)
-    }
-
-    fn count(&mut self, table: &mut Table<K>) -> Result<(), Error> {
         count(&mut self.arrived, table)
     }
 }

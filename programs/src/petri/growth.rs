@@ -5,8 +5,6 @@
 //! "Parallel program schemata", 1969). Random walks find such a sequence in most unbounded nets; no
 //! result proves nothing.
 
-use fastrand::Rng;
-
 use crate::petri::probe::{SEED, enabled, scan_work};
 use crate::petri::{MAX_TOKENS, Net};
 
@@ -32,12 +30,12 @@ impl Net {
     /// Searches for a proof that the net is unbounded. A bounded net has none; `None` does not prove
     /// that the net is bounded. The result is a function of the net alone.
     pub fn growth(&self) -> Option<Growth> {
-        let mut random = Rng::with_seed(SEED);
+        let mut random = fastrand::Rng::with_seed(SEED);
         let mut work = 0;
         (0..WALKS).find_map(|_| self.growth_of_walk(&mut random, &mut work))
     }
 
-    fn growth_of_walk(&self, random: &mut Rng, work: &mut usize) -> Option<Growth> {
+    fn growth_of_walk(&self, random: &mut fastrand::Rng, work: &mut usize) -> Option<Growth> {
         let mut markings = vec![self.initial()];
         let mut fired = Vec::new();
         let examined = scan_work(self);
@@ -99,7 +97,8 @@ mod tests {
         let mut transitions = vec![idle; 2_000];
         transitions.push((&[(0, 1)], &[(1, 1)]));
         transitions.push((&[(1, 1)], &[(0, 1)]));
-        let (net, mut random, mut work) = (net(&tokens, &transitions), Rng::with_seed(SEED), 0);
+        let (net, mut random, mut work) =
+            (net(&tokens, &transitions), fastrand::Rng::with_seed(SEED), 0);
         assert_eq!(net.growth_of_walk(&mut random, &mut work), None);
         let step = 2 * transitions.len() + COPY_WORK * tokens.len();
         assert!(work >= STEPS * step, "{work}");

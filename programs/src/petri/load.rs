@@ -24,28 +24,21 @@ pub(crate) fn load(model: &str) -> Result<Net, LoadError> {
 
 fn read(path: &Path, name: &str) -> Result<String, LoadError> {
     let name = || name.to_owned();
-    let file = File::open(path).map_err(|error| match error.kind() {
+    let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => LoadError::Missing { path: name() },
         _ => LoadError::Read { path: name(), error },
-    })?;
-    let bytes = read_bounded(&file).map_err(|error| LoadError::Read { path: name(), error })?;
-    let bytes = bytes.ok_or_else(|| LoadError::TooLong { path: name() })?;
+    };
+    let mut bytes = Vec::new();
+    let mut file = File::open(path).map_err(failed)?.take(MAX_FILE_BYTES + 1);
+    file.read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(LoadError::TooLong { path: name() });
+    }
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
         LoadError::NotUtf8 { path: name(), line }
     })
-}
-
-/// Returns the file's bytes; `None` if the file is longer than [`MAX_FILE_BYTES`].
-fn read_bounded(file: &File) -> io::Result<Option<Vec<u8>>> {
-    if file.metadata()?.len() > MAX_FILE_BYTES {
-        return Ok(None);
-    }
-    // Limited again, because a pipe has no length.
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
-    Ok((bytes.len() as u64 <= MAX_FILE_BYTES).then_some(bytes))
 }
 
 /// The reason why a model cannot be loaded.

@@ -98,30 +98,22 @@ fn find_net<'a, 'input>(root: Node<'a, 'input>) -> Result<Node<'a, 'input>, Pnml
 }
 
 /// The object that an identifier names.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Object {
+#[derive(Clone, Copy)]
+enum Object<'a, 'input> {
     Place(usize),
     Transition(usize),
-    /// A reference to a node of another page, by its index in `references`.
-    Reference(usize),
+    /// A reference to a node of another page, until it is resolved.
+    Reference(Node<'a, 'input>),
     /// A net, page or arc, to which no element may refer.
     Other,
 }
 
-/// A reference node and the identifier of its target.
-struct Reference<'a, 'input> {
-    node: Node<'a, 'input>,
-    target: &'a str,
-}
-
 #[derive(Default)]
 struct Reader<'a, 'input> {
-    objects: HashMap<&'a str, Object>,
+    objects: HashMap<&'a str, Object<'a, 'input>>,
     places: Vec<Place>,
     transitions: Vec<Transition>,
-    references: Vec<Reference<'a, 'input>>,
-    /// The place or transition that each reference leads to, once resolved.
-    resolved: Vec<Option<Object>>,
+    references: Vec<Node<'a, 'input>>,
     arcs: Vec<Node<'a, 'input>>,
 }
 
@@ -175,37 +167,31 @@ impl<'a, 'input> Reader<'a, 'input> {
     }
 
     fn reference(&mut self, node: Node<'a, 'input>) -> Result<(), PnmlError> {
-        self.register(node, Object::Reference(self.references.len()))?;
-        let target = attribute(node, "ref")?;
-        self.references.push(Reference { node, target });
+        self.register(node, Object::Reference(node))?;
+        attribute(node, "ref")?;
+        self.references.push(node);
         Ok(())
     }
 
-    /// Follows every reference to its place or transition.
+    /// Replaces every reference by its place or transition.
     fn resolve_references(&mut self) -> Result<(), PnmlError> {
-        // A walk stops at a reference of an earlier walk, so each reference is walked once.
-        self.resolved = vec![None; self.references.len()];
-        for first in 0..self.references.len() {
-            let mut walk = Vec::new();
-            let mut at = first;
+        let references = core::mem::take(&mut self.references);
+        for first in &references {
+            let (mut walk, mut at) = (Vec::new(), *first);
+            // A walk ends at a place or transition, or at one that an earlier walk has left.
             let end = loop {
-                let Reference { node, target } = self.references[at];
-                match self.resolved[at] {
-                    Some(Object::Other) => return Err(fault_at(node, PnmlFault::Cycle)),
-                    Some(end) => break end,
-                    None => {}
+                if walk.len() == references.len() {
+                    return Err(fault_at(at, PnmlFault::Cycle));
                 }
-                // Marks a reference of this walk.
-                self.resolved[at] = Some(Object::Other);
                 walk.push(at);
-                match self.find(node, target)? {
+                match self.find(at, attribute(at, "ref")?)? {
                     Object::Reference(next) => at = next,
                     end => break end,
                 }
             };
-            for at in walk {
-                check_reference(self.references[at].node, end)?;
-                self.resolved[at] = Some(end);
+            for node in walk {
+                check_reference(node, end)?;
+                self.objects.insert(attribute(node, "id")?, end);
             }
         }
         Ok(())
@@ -233,17 +219,16 @@ impl<'a, 'input> Reader<'a, 'input> {
         Ok(())
     }
 
-    /// Returns the place or transition at one end of an arc.
-    fn end(&self, arc: Node<'a, 'input>, end: &'static str) -> Result<Object, PnmlError> {
-        let id = attribute(arc, end)?;
-        match self.find(arc, id)? {
-            Object::Reference(index) => Ok(self.resolved[index].unwrap_or(Object::Other)),
-            object => Ok(object),
-        }
+    fn end(
+        &self,
+        arc: Node<'a, 'input>,
+        end: &'static str,
+    ) -> Result<Object<'a, 'input>, PnmlError> {
+        self.find(arc, attribute(arc, end)?)
     }
 
     /// Returns the place, transition or reference that `node` refers to by `id`.
-    fn find(&self, node: Node<'_, '_>, id: &str) -> Result<Object, PnmlError> {
+    fn find(&self, node: Node<'_, '_>, id: &str) -> Result<Object<'a, 'input>, PnmlError> {
         match self.objects.get(id) {
             None | Some(Object::Other) => {
                 Err(fault_at(node, PnmlFault::Dangling { id: id.to_owned() }))
@@ -253,7 +238,11 @@ impl<'a, 'input> Reader<'a, 'input> {
     }
 
     /// Registers a node under its identifier, which must be unique.
-    fn register(&mut self, node: Node<'a, 'input>, object: Object) -> Result<&'a str, PnmlError> {
+    fn register(
+        &mut self,
+        node: Node<'a, 'input>,
+        object: Object<'a, 'input>,
+    ) -> Result<&'a str, PnmlError> {
         let id = attribute(node, "id")?;
         match self.objects.entry(id) {
             Entry::Occupied(_) => Err(fault_at(node, PnmlFault::DuplicateId { id: id.to_owned() })),
@@ -274,7 +263,7 @@ impl<'a, 'input> Reader<'a, 'input> {
     }
 }
 
-fn check_reference(node: Node<'_, '_>, end: Object) -> Result<(), PnmlError> {
+fn check_reference(node: Node<'_, '_>, end: Object<'_, '_>) -> Result<(), PnmlError> {
     let for_place = node.tag_name().name() == "referencePlace";
     match end {
         Object::Place(_) if for_place => Ok(()),

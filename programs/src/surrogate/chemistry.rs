@@ -16,6 +16,7 @@ pub(super) type Cache<'e> = Map<
     ChemistryResult,
 >;
 
+#[derive(Default)]
 pub(super) struct Chemistry {
     /// The rounding of inputs before they are looked up; `None` without the cache.
     rounding: Option<Rounding<ChemistryInput, INPUT_NUMBERS>>,
@@ -37,16 +38,8 @@ impl Chemistry {
     /// cache.
     pub(super) fn new(digits: Option<u8>, options: &Options) -> Result<Self, Error> {
         let rounding = digits.map(|digits| rounding(digits, options.zero_below)).transpose()?;
-        Ok(Self {
-            rounding,
-            work_ns: options.work_ns,
-            found: Vec::new(),
-            places: HashMap::new(),
-            computed: Vec::new(),
-            written: Vec::new(),
-            tally: Tally::default(),
-            package: options.package as usize,
-        })
+        let (work_ns, package) = (options.work_ns, options.package as usize);
+        Ok(Self { rounding, work_ns, package, ..Self::default() })
     }
 
     /// Returns the time that the computed results would take longer if each took

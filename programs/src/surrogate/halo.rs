@@ -2,14 +2,14 @@
 
 use core::sync::atomic::Ordering::Release;
 
-use probeline::transport::{Exchange, Owner, RemoteWord, Segment};
+use probeline::transport::{Exchange, Owner, RemoteWord, Segment, Sizes};
 
 use crate::reactive::{Band, COMPONENTS, Grid};
 use crate::reads::read_all;
 use crate::{Error, Timed};
 
 /// Words of one READ, and of the slot that it lands in.
-pub(super) const READ_WORDS: u32 = 512;
+const READ_WORDS: u32 = 512;
 /// A rank's first row and its last one.
 const ROWS: u64 = 2;
 /// Steps whose rows are in the window at a time, so that a step has one barrier: a neighbour may still
@@ -29,9 +29,10 @@ impl Halo {
         Self { first_word, slot }
     }
 
-    /// Returns the words of each window that the rows take.
-    pub(super) fn words(grid: Grid) -> u64 {
-        row_words(grid.columns) * ROWS * STEPS
+    /// Returns what the rows take: words of each window, and a slot.
+    pub(super) fn sizes(grid: Grid) -> Sizes {
+        let window_words = row_words(grid.columns) * ROWS * STEPS;
+        Sizes { window_words, slots: 1, slot_words: READ_WORDS, depth: 1 }
     }
 
     /// Shows the neighbours the outer rows of the band, and returns the rows above and below it. All

@@ -14,16 +14,12 @@ use crate::{Error, Timed};
 /// A request of a rank.
 #[derive(Clone, Copy)]
 pub(super) enum Request {
-    Fetch {
-        page: usize,
-    },
-    Acquire {
-        lock: usize,
-    },
-    /// Its notices follow.
-    Release {
-        lock: usize,
-    },
+    /// Of this page.
+    Fetch(usize),
+    /// Of this lock.
+    Acquire(usize),
+    /// Of this lock; its notices follow.
+    Release(usize),
     /// The rank sends nothing more.
     Leave,
 }
@@ -31,9 +27,9 @@ pub(super) enum Request {
 impl Request {
     pub(super) fn to_word(self) -> u64 {
         let (kind, number) = match self {
-            Self::Fetch { page } => (0, page),
-            Self::Acquire { lock } => (1, lock),
-            Self::Release { lock } => (2, lock),
+            Self::Fetch(page) => (0, page),
+            Self::Acquire(lock) => (1, lock),
+            Self::Release(lock) => (2, lock),
             Self::Leave => (3, 0),
         };
         (number as u64) << 2 | kind
@@ -42,9 +38,9 @@ impl Request {
     fn from_word(word: u64) -> Self {
         let number = usize::try_from(word >> 2).unwrap_or(usize::MAX);
         match word & 3 {
-            0 => Self::Fetch { page: number },
-            1 => Self::Acquire { lock: number },
-            2 => Self::Release { lock: number },
+            0 => Self::Fetch(number),
+            1 => Self::Acquire(number),
+            2 => Self::Release(number),
             _ => Self::Leave,
         }
     }
@@ -137,12 +133,12 @@ impl<E: Timed> Home<E> {
         let words = REQUEST_HEAD + self.layout.notice_words();
         let request = self.port.own(self.layout.request(rank), words)?.to_vec();
         match Request::from_word(request[0]) {
-            Request::Fetch { page } => self.send_page(rank, page),
-            Request::Acquire { lock } => {
+            Request::Fetch(page) => self.send_page(rank, page),
+            Request::Acquire(lock) => {
                 self.lock(lock).waiting.push_back((rank, request[1]));
                 self.grant(lock)
             }
-            Request::Release { lock } => {
+            Request::Release(lock) => {
                 let held = self.lock(lock);
                 held.is_held = false;
                 held.log.push((request[1], rank, request[REQUEST_HEAD..].to_vec()));

@@ -16,13 +16,6 @@ pub(super) struct Parser<'a> {
     right: i128,
 }
 
-/// A side of the relation.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Left,
-    Right,
-}
-
 type Result<T> = core::result::Result<T, InvariantError>;
 
 impl<'a> Parser<'a> {
@@ -31,9 +24,9 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn inequality(mut self) -> Result<Invariant> {
-        self.sum(Side::Left)?;
+        self.sum(1)?;
         let relation = self.relation()?;
-        self.sum(Side::Right)?;
+        self.sum(-1)?;
         if !self.rest().is_empty() {
             let found = self.found();
             return self.fail(Fault::NoEnd { found });
@@ -46,19 +39,20 @@ impl<'a> Parser<'a> {
         Ok(Invariant { text, terms: self.terms, relation, right: self.right })
     }
 
-    fn sum(&mut self, side: Side) -> Result<()> {
-        let negative = self.take("-");
-        self.term(side, negative)?;
+    /// Parses the left side, with a sign of 1, or the right side, with one of -1.
+    fn sum(&mut self, side: i64) -> Result<()> {
+        let mut sign = if self.take("-") { -side } else { side };
         loop {
-            let negative = match (self.take("+"), self.take("-")) {
+            self.term(sign)?;
+            sign = match (self.take("+"), self.take("-")) {
                 (false, false) => return Ok(()),
-                (_, negative) => negative,
+                (_, true) => -side,
+                _ => side,
             };
-            self.term(side, negative)?;
         }
     }
 
-    fn term(&mut self, side: Side, negative: bool) -> Result<()> {
+    fn term(&mut self, sign: i64) -> Result<()> {
         let number = self.number()?;
         let times = number.is_some() && self.take("*");
         let place = self.place()?;
@@ -67,13 +61,10 @@ impl<'a> Parser<'a> {
             return self.fail(Fault::NoTerm { found });
         }
         // At most MAX_NUMBER, which is an i64.
-        let number = number.unwrap_or(1).cast_signed();
-        let signed = if negative { -number } else { number };
+        let signed = sign * number.unwrap_or(1).cast_signed();
         match place {
-            Some(place) => {
-                self.terms.push((place, if side == Side::Left { signed } else { -signed }))
-            }
-            None => self.right += i128::from(if side == Side::Left { -signed } else { signed }),
+            Some(place) => self.terms.push((place, signed)),
+            None => self.right -= i128::from(signed),
         }
         Ok(())
     }
