@@ -134,7 +134,6 @@ trait Shared<T> {
 /// A memory with a clock and counters.
 trait Measured {
     fn now_ns(&self) -> u64;
-    fn costs(&self) -> Costs;
     /// Returns the counters, and the messages sent.
     fn counts(&self) -> (Stats, u64);
     /// Tells homes that this rank needs nothing more.
@@ -286,10 +285,6 @@ impl<T: bytemuck::Pod, E: Timed> Measured for Pages<'_, T, E> {
         self.region.engine().now_ns()
     }
 
-    fn costs(&self) -> Costs {
-        self.costs
-    }
-
     /// A lock takes a fetch-and-add and a READ, and a WRITE and a fetch-and-add to pass on; a barrier tells each other
     /// rank.
     fn counts(&self) -> (Stats, u64) {
@@ -328,16 +323,15 @@ impl Options {
     #[must_use]
     pub fn sizes(&self, owners: u32) -> Sizes {
         match self.program {
-            Program::Sort(class) => self.sizes_of::<u32>(owners, class.elements()),
-            Program::Lu { side, .. } => self.sizes_of::<f64>(owners, side * side),
-            Program::Ocean { side } => self.sizes_of::<f64>(owners, ocean::elements(side)),
-            Program::Barnes { bodies } => {
-                self.sizes_of::<f64>(owners, barnes::Barnes::elements(bodies))
-            }
+            Program::Sort(class) => self.sizes_of(owners, &sort::Sort::new(class)),
+            Program::Lu { side, blocks } => self.sizes_of(owners, &lu::Lu::new(side, blocks)),
+            Program::Ocean { side } => self.sizes_of(owners, &ocean::Ocean::new(side)),
+            Program::Barnes { bodies } => self.sizes_of(owners, &barnes::Barnes::new(bodies)),
         }
     }
 
-    fn sizes_of<T: bytemuck::Pod>(&self, owners: u32, elements: usize) -> Sizes {
+    fn sizes_of<T: bytemuck::Pod>(&self, owners: u32, kernel: &impl Kernel<T>) -> Sizes {
+        let elements = kernel.elements();
         match self.protocol {
             Protocol::OneSided => self.config(elements).sizes::<T>(owners, OPERATIONS),
             Protocol::Homes(buffers) => buffers.sizes::<T>(owners, elements, self.page_words),
@@ -398,7 +392,7 @@ impl Options {
         let memory = vec![0; config.memory_words::<T>(exchange.owners())];
         let operations = vec![Operation::EMPTY; OPERATIONS as usize];
         let region = Region::open(engine, config, operations, memory, exchange)?;
-        run_kernel(kernel, Pages { region, exchange, costs, page_words, copied: 0 })
+        run_kernel(costs, kernel, Pages { region, exchange, costs, page_words, copied: 0 })
     }
 }
 
@@ -422,6 +416,7 @@ pub fn run(
 }
 
 fn run_kernel<T: bytemuck::Pod>(
+    costs: Costs,
     kernel: &impl Kernel<T>,
     mut memory: impl Shared<T> + Measured,
 ) -> Result<Run, Error> {
@@ -441,7 +436,7 @@ fn run_kernel<T: bytemuck::Pod>(
         alone.flops = 0;
         let begun_ns = memory.now_ns();
         kernel.run(&mut alone)?;
-        let sequential_ns = memory.now_ns() - begun_ns + memory.costs().flops_ns(alone.flops);
+        let sequential_ns = memory.now_ns() - begun_ns + costs.flops_ns(alone.flops);
         kernel.verify(&mut memory, &alone.memory)?;
         Ok::<_, Error>(sequential_ns)
     };

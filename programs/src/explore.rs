@@ -180,8 +180,8 @@ impl Exploration {
         // A packing that overflows may need more words.
         let may_be = |&words: &usize| words == now || words > now && self.packing.may_overflow();
         let words = self.states.all().iter().map(|states| states.words as usize);
-        let none = Sizes { window_words: 0, slots: 0, slot_words: 0, depth: 0 };
-        let table = words.filter(may_be).fold(none, |all, words| {
+        let least = Sizes { window_words: 0, slots: 0, slot_words: 0, depth: frontier::READS };
+        let table = words.filter(may_be).fold(least, |all, words| {
             let (_, sizes) = self.sizes_of_words(words, bytes);
             Sizes {
                 window_words: all.window_words.max(sizes.window_words),

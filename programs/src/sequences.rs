@@ -217,21 +217,18 @@ struct Cut {
 
 impl Cut {
     fn new(file: &File, at: u64, bytes: u64, format: Format, k: u32) -> io::Result<Self> {
+        let at_record = |at| Ok(Self { start: at, end: at, is_inside: false });
         if at == 0 || at >= bytes {
-            return Ok(Self { start: at, end: at, is_inside: false });
+            return at_record(at);
         }
         if format == Format::Fastq {
-            let start = next_record(file, at)?;
-            return Ok(Self { start, end: start, is_inside: false });
+            return at_record(next_record(file, at)?);
         }
         let line = line_start(file, at)?;
-        if format == Format::Kmers {
-            return Ok(Self { start: line, end: line, is_inside: false });
-        }
         let mut first = [0];
         file.read_exact_at(&mut first, line)?;
-        if first == *b">" {
-            return Ok(Self { start: line, end: line, is_inside: false });
+        if format == Format::Kmers || first == *b">" {
+            return at_record(line);
         }
         let text = BufReader::new(Range { file: file.try_clone()?, next: at, end: bytes });
         Ok(Self { start: at, end: at + letters(text, k - 1)?, is_inside: true })

@@ -12,7 +12,6 @@ use probeline::map::{Config, Map, Operation};
 use probeline::transport::{Exchange, Sizes};
 
 use self::chemistry::{Cache, Chemistry};
-use self::halo::Halo;
 use self::rank::Rank;
 pub use self::rank::{FIELD_COUNT, Tally};
 use crate::reactive::{ChemistryInput, ChemistryResult, Flow, Grid, INPUT_NUMBERS};
@@ -55,7 +54,7 @@ impl Options {
     #[must_use]
     pub fn sizes(&self) -> Sizes {
         let cache = self.cache.sizes::<ChemistryInput, ChemistryResult>(self.in_flight);
-        cache.plus(Halo::sizes(self.grid))
+        cache.plus(halo::sizes(self.grid))
     }
 }
 
@@ -71,16 +70,12 @@ pub fn run(
     mut progress: impl FnMut(Option<u8>),
     exchange: &mut dyn Exchange,
 ) -> Result<Vec<(Option<u8>, Tally)>, Error> {
-    let Sizes { window_words, slots, .. } = options.sizes();
-    let of_halo = Halo::sizes(options.grid);
-    let halo = Halo::new(window_words - of_halo.window_words, slots - of_halo.slots);
     let operations = vec![Operation::EMPTY; options.in_flight as usize];
     let mut cache = Map::open(engine, options.cache, operations, exchange)?;
     let (mut runs, mut reference) = (Vec::new(), None);
     for digits in [None].into_iter().chain(options.digits.iter().copied().map(Some)) {
-        let mut progress = || progress(digits);
         let (rank, mut tally) =
-            run_once(options, digits, &mut cache, &halo, &mut progress, exchange)?;
+            run_once(options, digits, &mut cache, &mut || progress(digits), exchange)?;
         let fields = rank.fields();
         tally.compare(&fields, reference.as_deref().unwrap_or(&fields));
         let all = gather_values(exchange, &tally)?;
@@ -91,16 +86,15 @@ pub fn run(
 }
 
 /// Runs the simulation once, with an empty cache if inputs are rounded.
-fn run_once<'h>(
+fn run_once(
     options: &Options,
     digits: Option<u8>,
     cache: &mut Cache<'_>,
-    halo: &'h Halo,
     progress: &mut dyn FnMut(),
     exchange: &mut dyn Exchange,
-) -> Result<(Rank<'h>, Tally), Error> {
+) -> Result<(Rank, Tally), Error> {
     let mut chemistry = Chemistry::new(digits, options)?;
-    let mut rank = Rank::new(options.grid, options.flow, halo, exchange)?;
+    let mut rank = Rank::new(options.grid, options.flow, exchange)?;
     cache.clear(exchange)?;
     cache.reset_stats();
     let start_ns = cache.transport().now_ns();

@@ -105,35 +105,29 @@ impl Matrix {
 /// Rows with one element, each with its column.
 type Pivots = Vec<(u64, u64)>;
 
-/// The queue of a rank: pivots whose columns it has.
-struct Queue {
-    taken: u64,
-}
-
-impl Queue {
-    /// Pushes pivots to the queues of all ranks, and pops those of this one.
-    fn pass<T: Transport>(
-        &mut self,
-        matrix: &Matrix,
-        pivots: &Pivots,
-        bench: &mut Bench<'_, T>,
-    ) -> Result<Pivots, Error> {
-        let Matrix { all, rows, ranks, .. } = *matrix;
-        let host = |column: u64| u64::from(owner(column, ranks).0);
-        let ends: Vec<u64> = pivots.iter().map(|(_, column)| ENDS * all + host(*column)).collect();
-        let mut slots = vec![0; ends.len()];
-        bench.run_all(&ends, |_| Action::Add(1), |nth, slot| slots[nth] = slot)?;
-        for (slot, end) in slots.iter_mut().zip(&ends) {
-            *slot = end + (*slot + 1) * ranks;
-        }
-        bench.change_all(&slots, |nth| Action::Add(pivots[nth].0 << 32 | pivots[nth].1))?;
-        let end = bench.words.word(ENDS * rows);
-        let first = ENDS * rows + 1;
-        let popped = bench.words.part(first + self.taken..first + end);
-        let popped = popped.map(|word| (word >> 32, word & u64::from(u32::MAX))).collect();
-        self.taken = end;
-        Ok(popped)
+/// Pushes pivots to the queues of the ranks that have their columns, and pops those of this one, of which it has
+/// `taken` so many before.
+fn pass<T: Transport>(
+    taken: &mut u64,
+    matrix: &Matrix,
+    pivots: &Pivots,
+    bench: &mut Bench<'_, T>,
+) -> Result<Pivots, Error> {
+    let Matrix { all, rows, ranks, .. } = *matrix;
+    let host = |column: u64| u64::from(owner(column, ranks).0);
+    let ends: Vec<u64> = pivots.iter().map(|(_, column)| ENDS * all + host(*column)).collect();
+    let mut slots = vec![0; ends.len()];
+    bench.run_all(&ends, |_| Action::Add(1), |nth, slot| slots[nth] = slot)?;
+    for (slot, end) in slots.iter_mut().zip(&ends) {
+        *slot = end + (*slot + 1) * ranks;
     }
+    bench.change_all(&slots, |nth| Action::Add(pivots[nth].0 << 32 | pivots[nth].1))?;
+    let end = bench.words.word(ENDS * rows);
+    let first = ENDS * rows + 1;
+    let popped = bench.words.part(first + *taken..first + end);
+    let popped = popped.map(|word| (word >> 32, word & u64::from(u32::MAX))).collect();
+    *taken = end;
+    Ok(popped)
 }
 
 pub(super) fn run<T: Transport>(
@@ -154,14 +148,14 @@ pub(super) fn run<T: Transport>(
 
 /// Gives each row and each column its place. Returns the rows that have one, and the rounds.
 fn sort<T: Transport>(matrix: &Matrix, bench: &mut Bench<'_, T>) -> Result<(u64, u64), Error> {
-    let (mut queue, mut done, mut rounds) = (Queue { taken: 0 }, 0, 0);
+    let (mut taken, mut done, mut rounds) = (0, 0, 0);
     let column = |word: u64| (word / ELEMENT == 1).then_some(word % ELEMENT);
     let own_rows = (0..).map(|nth| nth * matrix.ranks + matrix.me);
     let words = own_rows.zip(bench.words.part(matrix.places(ELEMENTS)));
     let mut found: Pivots = words.filter_map(|(row, word)| Some((row, column(word)?))).collect();
     // Each round ends at least one row.
     loop {
-        let pivots = queue.pass(matrix, &found, bench)?;
+        let pivots = pass(&mut taken, matrix, &found, bench)?;
         let (first, count) = numbering(pivots.len() as u64, bench.exchange)?;
         if count == 0 {
             return Ok((done, rounds));

@@ -61,11 +61,6 @@ impl Barnes {
         Self { bodies }
     }
 
-    /// Returns the elements of a region for this number of bodies.
-    pub(super) fn elements(bodies: usize) -> usize {
-        bodies * BODY + OCTANTS * NODE + bodies * 2 * NODE
-    }
-
     /// Returns the summaries of octants: nodes, of which [`NODES`] counts those of the octant.
     fn summaries(&self, octants: Range<usize>) -> Range<usize> {
         let first = self.bodies * BODY;
@@ -222,7 +217,7 @@ impl Barnes {
 
 impl Kernel<f64> for Barnes {
     fn elements(&self) -> usize {
-        Self::elements(self.bodies)
+        self.bodies * BODY + OCTANTS * NODE + self.bodies * 2 * NODE
     }
 
     /// Plummer's model of a cluster of stars.

@@ -20,7 +20,7 @@ use probeline::dsm::Stats;
 use probeline::transport::{AtomicScope, Exchange, Sizes};
 
 use self::diff::{Message, changed, runs};
-use self::home::{Home, Request, home_owner, owner};
+use self::home::{ACQUIRE, FETCH, Home, LEAVE, RELEASE, home_owner, owner};
 use self::port::{Layout, Port, REQUEST_HEAD, number};
 use super::{Costs, Kernel, Measured, Shared};
 use crate::{Error, Timed};
@@ -135,7 +135,7 @@ pub(super) fn run<T: Pod, E: Timed>(
         stats: Stats::default(),
         of: PhantomData,
     };
-    super::run_kernel(kernel, homes)
+    super::run_kernel(costs, kernel, homes)
 }
 
 impl<T: Pod, E: Timed> Homes<'_, T, E> {
@@ -170,7 +170,7 @@ impl<T: Pod, E: Timed> Homes<'_, T, E> {
         let found = if self.buffers.reads_pages {
             self.port.read(home_owner(home), self.layout.page(page), words.len())?
         } else {
-            self.request(home, Request::Fetch(page))?;
+            self.request(home, FETCH, page)?;
             self.port.wait_for(self.layout.answered(), self.requests)?;
             self.port.own(self.layout.answer(), words.len())?
         };
@@ -180,14 +180,13 @@ impl<T: Pod, E: Timed> Homes<'_, T, E> {
         Ok(())
     }
 
-    /// Sends a request to the home on a node, after the answer to the last one.
-    fn request(&mut self, node: usize, request: Request) -> Result<(), Error> {
+    /// Sends a request for a page or lock to the home on a node, after the answer to the last one.
+    fn request(&mut self, node: usize, kind: u64, number: usize) -> Result<(), Error> {
         self.port.wait_for(self.layout.answered(), self.requests)?;
-        let notices: &[u64] =
-            if matches!(request, Request::Release(_)) { &self.known } else { &[] };
+        let notices: &[u64] = if kind == RELEASE { &self.known } else { &[] };
         let words = REQUEST_HEAD + notices.len();
         let slot = self.port.stage(1, words)?;
-        slot[..REQUEST_HEAD].copy_from_slice(&[request.to_word(), self.stats.barriers]);
+        slot[..REQUEST_HEAD].copy_from_slice(&[kind, number as u64, self.stats.barriers]);
         slot[REQUEST_HEAD..].copy_from_slice(notices);
         let me = self.rank();
         let boxes = (self.layout.request(me), self.layout.bell(me, self.layout.buffers));
@@ -312,7 +311,7 @@ impl<T: Pod, E: Timed> Shared<T> for Homes<'_, T, E> {
     ) -> Result<(), Error> {
         let lock = lock as usize;
         let manager = lock % self.layout.ranks;
-        self.request(manager, Request::Acquire(lock))?;
+        self.request(manager, ACQUIRE, lock)?;
         self.port.wait_for(self.layout.answered(), self.requests)?;
         let words = self.layout.notice_words();
         let notices = self.port.own(self.layout.answer(), words)?.to_vec();
@@ -322,7 +321,7 @@ impl<T: Pod, E: Timed> Shared<T> for Homes<'_, T, E> {
         self.stats.acquires += 1;
         change(self)?;
         self.flush()?;
-        self.request(manager, Request::Release(lock))
+        self.request(manager, RELEASE, lock)
     }
 
     fn barrier(&mut self) -> Result<(), Error> {
@@ -356,17 +355,13 @@ impl<T: Pod, E: Timed> Measured for Homes<'_, T, E> {
         self.port.engine.now_ns()
     }
 
-    fn costs(&self) -> Costs {
-        self.port.costs
-    }
-
     fn counts(&self) -> (Stats, u64) {
         (self.stats, self.port.messages)
     }
 
     fn leave(&mut self) -> Result<(), Error> {
         for node in 0..self.layout.ranks {
-            self.request(node, Request::Leave)?;
+            self.request(node, LEAVE, 0)?;
         }
         self.port.wait_for(self.layout.answered(), self.requests)
     }

@@ -107,27 +107,17 @@ pub(super) struct Ocean {
     residuals: usize,
 }
 
-fn grids(side: usize) -> (Vec<Grid>, usize) {
-    let (mut grids, mut first, mut inner) = (Vec::new(), 0, side - 2);
-    let mut step = 1.0 / inner as f64;
-    while inner >= COARSEST {
-        let grid = Grid { first, inner, step };
-        grids.push(grid);
-        first += 2 * grid.points();
-        (inner, step) = (inner / 2, step * 2.0);
-    }
-    (grids, first.next_multiple_of(LINE))
-}
-
-/// Returns the elements of a region for a grid of this side.
-pub(super) fn elements(side: usize) -> usize {
-    grids(side).1 + MAX_RANKS * LINE
-}
-
 impl Ocean {
     pub(super) fn new(side: usize) -> Self {
-        let (grids, residuals) = grids(side);
-        Self { grids, residuals }
+        let (mut grids, mut first, mut inner) = (Vec::new(), 0, side - 2);
+        let mut step = 1.0 / inner as f64;
+        while inner >= COARSEST {
+            let grid = Grid { first, inner, step };
+            grids.push(grid);
+            first += 2 * grid.points();
+            (inner, step) = (inner / 2, step * 2.0);
+        }
+        Self { grids, residuals: first.next_multiple_of(LINE) }
     }
 
     /// Improves the points of both colours, `sweeps` times.

@@ -85,10 +85,6 @@ impl Class {
             Self::P => Published { keys: 1 << 24, growing: 0, ..Self::A.published() },
         }
     }
-
-    pub(super) fn elements(self) -> usize {
-        TABLES << self.published().key_bits
-    }
 }
 
 /// Returns `FACTOR` to a power, times the seed.

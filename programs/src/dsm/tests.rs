@@ -125,7 +125,7 @@ fn factors_multiply_to_matrix() {
 fn converges_in_few_cycles() {
     for side in [66, 258] {
         let ocean = super::ocean::Ocean::new(side);
-        let mut alone = super::Alone::new(vec![0.0; super::ocean::elements(side)]);
+        let mut alone = super::Alone::new(vec![0.0; super::Kernel::elements(&ocean)]);
         super::Kernel::fill(&ocean, &mut alone).unwrap();
         let cycles = ocean.solve(&mut alone).unwrap();
         assert!(cycles < 20, "{cycles}");

@@ -5,7 +5,7 @@ use core::mem;
 use core::sync::atomic::Ordering::Release;
 
 use probeline::table::Outcome;
-use probeline::transport::{Exchange, Owner, RemoteWord, Segment, Sizes};
+use probeline::transport::{Exchange, Geometry, Owner, RemoteWord, Segment, Sizes};
 
 use crate::reads::read_all;
 use crate::{Error, Timed};
@@ -17,10 +17,11 @@ const SHARE_WORDS: u64 = 1 << 16;
 const READ_WORDS: u32 = 512;
 /// READs in flight, each with a slot of its own: 32 KiB, which a network of 10 GB/s transfers in a
 /// roundtrip of 3 us.
-const READS: u32 = 8;
-/// The part of an engine that a frontier uses.
+pub(super) const READS: u32 = 8;
+/// The part of an engine that a frontier uses: the last one. Its READs are not in flight together with operations
+/// of the table, so an engine needs a depth of [`READS`] only.
 pub(super) const SIZES: Sizes =
-    Sizes { window_words: SHARE_WORDS, slots: READS, slot_words: READ_WORDS, depth: READS };
+    Sizes { window_words: SHARE_WORDS, slots: READS, slot_words: READ_WORDS, depth: 0 };
 
 /// This rank's part of the current level, and the states that it has found for the next one.
 pub(super) struct Frontier<const W: usize> {
@@ -28,25 +29,15 @@ pub(super) struct Frontier<const W: usize> {
     next: Vec<[u64; W]>,
     /// This rank's parts of all levels up to the current one, if they are kept.
     kept: Option<Vec<Vec<[u64; W]>>>,
-    first_word: u64,
-    first_slot: u32,
 }
 
 impl<const W: usize> Frontier<W> {
     /// States that a rank exposes in a round.
     const SHARE: u64 = SHARE_WORDS / W as u64;
 
-    /// Exposes states from `first_word` of each window on, and READs into [`READS`] slots from
-    /// `first_slot` on. Keeps all levels if `keeps` says so.
-    pub(super) fn new(first_word: u64, first_slot: u32, keeps: bool) -> Self {
-        let kept = keeps.then(Vec::new);
-        Self { current: Vec::new(), next: Vec::new(), kept, first_word, first_slot }
-    }
-
-    /// Exposes states from `first_word` on, and READs into slots from `first_slot` on, of another
-    /// engine.
-    pub(super) fn relocate(&mut self, first_word: u64, first_slot: u32) {
-        (self.first_word, self.first_slot) = (first_word, first_slot);
+    /// Keeps all levels if `keeps` says so.
+    pub(super) fn new(keeps: bool) -> Self {
+        Self { current: Vec::new(), next: Vec::new(), kept: keeps.then(Vec::new) }
     }
 
     /// Takes this rank's parts of the levels up to the current one, as states of their nodes; none
@@ -116,6 +107,9 @@ impl<const W: usize> Frontier<W> {
         found: &[u64],
         exchange: &mut dyn Exchange,
     ) -> Result<(), Error> {
+        // The last words of each window, and the last slots.
+        let Geometry { me, window_words, slots, .. } = *engine.geometry();
+        let first_word = window_words - SHARE_WORDS;
         let mut rounds = found.iter().max().map_or(0, |max| max.div_ceil(Self::SHARE));
         if found.len() == 1 {
             mem::swap(&mut self.current, &mut self.next);
@@ -129,10 +123,10 @@ impl<const W: usize> Frontier<W> {
             let first = round * Self::SHARE;
             let exposed = found.iter().map(|count| count.saturating_sub(first).min(Self::SHARE));
             let exposed: Vec<u64> = exposed.collect();
-            self.expose(engine, first);
+            self.expose(engine, first_word, first);
             exchange.barrier()?;
-            let reads = reads(&exposed, exchange.me(), self.first_word, W as u64);
-            read_all(engine, self.first_slot..self.first_slot + READS, reads, |states| {
+            let reads = reads(&exposed, me, first_word, W as u64);
+            read_all(engine, slots - READS..slots, reads, |states| {
                 self.current.extend_from_slice(states.as_chunks().0);
             })?;
         }
@@ -144,9 +138,9 @@ impl<const W: usize> Frontier<W> {
     }
 
     /// Stores this rank's states from number `first` on in the words that other ranks READ.
-    fn expose(&self, engine: &dyn Timed, first: u64) {
+    fn expose(&self, engine: &dyn Timed, first_word: u64, first: u64) {
         let at = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let share = engine.window().iter().skip(at(self.first_word)).take(at(Self::SHARE) * W);
+        let share = engine.window().iter().skip(at(first_word)).take(at(Self::SHARE) * W);
         let states = self.next.get(at(first)..).unwrap_or_default();
         for (word, &of_state) in share.zip(states.as_flattened()) {
             word.store(of_state, Release);

@@ -4,11 +4,11 @@
 use std::time::Instant;
 
 use probeline::table::Outcome;
-use probeline::transport::{Exchange, Owner, Sizes};
+use probeline::transport::{Exchange, Owner};
 
 use super::counterexample::{Levels, Verdict};
 use super::expansion::{Counts, Expansion, Stop};
-use super::frontier::{Frontier, SIZES};
+use super::frontier::Frontier;
 use super::property::{Findings, Property, Violation};
 use super::table_size::{self, Limit, TableSize};
 use super::tables::{Opened, StateKind, TableStats};
@@ -129,12 +129,11 @@ impl<'a, const W: usize> Search<'a, W> {
         };
         let expander = Expander::new(&exploration.net, packing, written);
         let findings = Findings::new(&exploration.properties, packing);
-        let keeps = findings.is_open();
         Self {
             exploration,
             packing,
+            frontier: Frontier::new(findings.is_open()),
             expansion: Expansion::new(expander, exploration, findings),
-            frontier: Frontier::new(0, 0, keeps),
             counts: Counts::default(),
             stats: TableStats::default(),
             round: None,
@@ -155,9 +154,6 @@ impl<'a, const W: usize> Search<'a, W> {
         host: &mut dyn Host,
         exchange: &mut dyn Exchange,
     ) -> Result<Pause, Error> {
-        // The last words of each window, and the last slots.
-        let Sizes { window_words, slots, .. } = self.exploration.sizes_of(size.now);
-        self.frontier.relocate(window_words - SIZES.window_words, slots - SIZES.slots);
         let earlier = self.stats;
         let mut round = match self.round.take() {
             Some(round) => round,
@@ -198,7 +194,39 @@ impl<'a, const W: usize> Search<'a, W> {
         host: &dyn Host,
         exchange: &mut dyn Exchange,
     ) -> Result<Round, Error> {
-        Round::gather(stop, &self.frontier, self.stats.nodes.inner_inserted, host, exchange)
+        /// The place of a rank without an overflow, the transition of a marking not fired, and the
+        /// memory left of a rank that has enough.
+        const NONE: u64 = u64::MAX;
+        let [full, place, tokens, transition, scarce] = match stop {
+            Some(Stop::Full) => [1, NONE, 0, NONE, NONE],
+            Some(Stop::Overflow(Overflow { place, tokens, transition })) => {
+                [0, *place as u64, *tokens, transition.map_or(NONE, u64::from), NONE]
+            }
+            Some(Stop::OutOfMemory(available)) => [0, NONE, 0, NONE, *available],
+            None => [0, NONE, 0, NONE, NONE],
+        };
+        let (found, open) = (self.frontier.found(), self.frontier.open());
+        let inner_nodes = self.stats.nodes.inner_inserted;
+        let mine = [found, open, inner_nodes, full, place, tokens, transition, scarce, host.stop()];
+        let all = gather(exchange, mine)?;
+        let of_all = |at: usize| all.iter().map(move |of_rank| of_rank[at]);
+        let overflow = match all.iter().find(|of_rank| of_rank[4] != NONE) {
+            Some(&[_, _, _, _, place, tokens, transition, ..]) => Some(Overflow {
+                place: usize::try_from(place)?,
+                tokens,
+                transition: u32::try_from(transition).ok(),
+            }),
+            None => None,
+        };
+        Ok(Round {
+            found: of_all(0).collect(),
+            open: of_all(1).sum(),
+            inner_nodes: of_all(2).sum(),
+            full: of_all(3).any(|full| full != 0),
+            overflow,
+            scarce: of_all(7).filter(|bytes| *bytes != NONE).min(),
+            stop: of_all(8).find(|number| *number != 0),
+        })
     }
 
     /// Returns why this rank cannot hold more states beside the table.
@@ -334,48 +362,6 @@ struct Round {
 }
 
 impl Round {
-    /// Gathers the progress of all ranks.
-    fn gather<const W: usize>(
-        stop: Option<&Stop>,
-        frontier: &Frontier<W>,
-        inner_nodes: u64,
-        host: &dyn Host,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Self, Error> {
-        /// The place of a rank without an overflow, the transition of a marking not fired, and the
-        /// memory left of a rank that has enough.
-        const NONE: u64 = u64::MAX;
-        let [full, place, tokens, transition, scarce] = match stop {
-            Some(Stop::Full) => [1, NONE, 0, NONE, NONE],
-            Some(Stop::Overflow(Overflow { place, tokens, transition })) => {
-                [0, *place as u64, *tokens, transition.map_or(NONE, u64::from), NONE]
-            }
-            Some(Stop::OutOfMemory(available)) => [0, NONE, 0, NONE, *available],
-            None => [0, NONE, 0, NONE, NONE],
-        };
-        let (found, open) = (frontier.found(), frontier.open());
-        let mine = [found, open, inner_nodes, full, place, tokens, transition, scarce, host.stop()];
-        let all = gather(exchange, mine)?;
-        let of_all = |at: usize| all.iter().map(move |of_rank| of_rank[at]);
-        let overflow = match all.iter().find(|of_rank| of_rank[4] != NONE) {
-            Some(&[_, _, _, _, place, tokens, transition, ..]) => Some(Overflow {
-                place: usize::try_from(place)?,
-                tokens,
-                transition: u32::try_from(transition).ok(),
-            }),
-            None => None,
-        };
-        Ok(Self {
-            found: of_all(0).collect(),
-            open: of_all(1).sum(),
-            inner_nodes: of_all(2).sum(),
-            full: of_all(3).any(|full| full != 0),
-            overflow,
-            scarce: of_all(7).filter(|bytes| *bytes != NONE).min(),
-            stop: of_all(8).find(|number| *number != 0),
-        })
-    }
-
     fn found(&self) -> u64 {
         self.found.iter().sum()
     }

@@ -3,8 +3,6 @@
 //! Their structure, and therefore their numbers of states and arcs, equal those of the Model
 //! Checking Contest's nets of the same names (<https://mcc.lip6.fr>).
 
-use core::fmt;
-
 use crate::petri::{Arc, Net, NetError, Place, Transition};
 
 /// A family of nets with one parameter, N.
@@ -247,14 +245,14 @@ impl Builder {
 pub enum BuiltInError {
     /// No family has this name.
     #[error(
-        "there is no built-in model '{name}' and no such file; the built-in models are \
-         {BuiltInModels}"
+        "there is no built-in model '{name}' and no such file; the built-in models are {}",
+        built_in_models()
     )]
     UnknownFamily { name: String },
     /// N is not a number between the family's bounds.
     #[error(
-        "'{size}' is not a size of {name}: N is {min} to {max}; the built-in models are \
-         {BuiltInModels}"
+        "'{size}' is not a size of {name}: N is {min} to {max}; the built-in models are {}",
+        built_in_models()
     )]
     Size { name: &'static str, size: String, min: u64, max: u64 },
     /// The family built an invalid net.
@@ -262,17 +260,10 @@ pub enum BuiltInError {
     Net(NetError),
 }
 
-/// Displays the list of the built-in models.
-pub(crate) struct BuiltInModels;
-
-impl fmt::Display for BuiltInModels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, family) in FAMILIES.iter().enumerate() {
-            let comma = if index == 0 { "" } else { ", " };
-            write!(f, "{comma}{}:N (N {})", family.name, family.parameter)?;
-        }
-        Ok(())
-    }
+/// Returns the list of the built-in models.
+pub(crate) fn built_in_models() -> String {
+    let families = FAMILIES.iter().map(|of| format!("{}:N (N {})", of.name, of.parameter));
+    families.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

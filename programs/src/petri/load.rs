@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::petri::generators::{self, BuiltInError, BuiltInModels};
+use crate::petri::generators::{self, BuiltInError, built_in_models};
 use crate::petri::{Net, PnmlError};
 
 /// The maximum length of a file, in bytes. The largest place/transition nets of the Model Checking
@@ -49,7 +49,10 @@ pub enum LoadError {
     #[error("{0}")]
     BuiltIn(#[source] BuiltInError),
     /// The file does not exist.
-    #[error("{path}: there is no such file; name a PNML file or a built-in model: {BuiltInModels}")]
+    #[error(
+        "{path}: there is no such file; name a PNML file or a built-in model: {}",
+        built_in_models()
+    )]
     Missing { path: String },
     /// The file cannot be read.
     #[error("{path}: {error}")]

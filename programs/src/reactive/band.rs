@@ -97,20 +97,18 @@ impl Band {
         let beside = [above, below].into_iter().flatten();
         assert!(beside.into_iter().all(|row| row.len() == self.columns), "rows have equal lengths");
         let mut after = vec![[0.0; COMPONENTS]; self.columns];
-        let mut previous: Option<Vec<_>> = above.map(<[_]>::to_vec);
+        let rows: Vec<Vec<_>> = (0..inflow.len()).map(|row| self.components(row)).collect();
+        let row = |row: usize| rows.get(row).map(Vec::as_slice);
         let mut added = [0.0; COMPONENTS];
-        for (row, water) in inflow.iter().enumerate() {
-            let here = self.components(row);
-            let next = (row + 1 < inflow.len()).then(|| self.components(row + 1));
-            let below = next.as_deref().or(below);
+        for ((at, water), here) in inflow.iter().enumerate().zip(&rows) {
+            let above = at.checked_sub(1).map_or(above, row);
             add(&mut added, water.to_array(), flow.courant());
             add(&mut added, here.last().copied().unwrap_or_default(), -flow.courant());
-            flow.step_row(&here, previous.as_deref(), below, &water.to_array(), &mut after);
-            let cells = self.cells.iter_mut().skip(row * self.columns);
+            flow.step_row(here, above, row(at + 1).or(below), &water.to_array(), &mut after);
+            let cells = self.cells.iter_mut().skip(at * self.columns);
             for (cell, &components) in cells.zip(&after) {
                 cell.water = Water::from_array(components);
             }
-            previous = Some(here);
         }
         added
     }

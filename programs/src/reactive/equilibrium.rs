@@ -100,8 +100,8 @@ pub fn equilibrium(input: &ChemistryInput) -> Result<ChemistryResult, Unsolved> 
     let [calcite, dolomite] = now;
     // The minerals of the previous time step are usually those of this one.
     let sets = [now, [!calcite, dolomite], [calcite, !dolomite], [!calcite, !dolomite]];
-    let result = sets.into_iter().find_map(|present| problem.solve(present));
-    let result = result.ok_or(Unsolved::NotConverged { input: *input })?;
+    let right = sets.into_iter().find_map(|set| problem.solution(set).filter(Guess::is_right));
+    let result = right.ok_or(Unsolved::NotConverged { input: *input })?.result();
     if result[IONIC_STRENGTH] > MAX_IONIC_STRENGTH {
         return Err(Unsolved::TooSaline { ionic_strength: result[IONIC_STRENGTH] });
     }
@@ -157,12 +157,6 @@ impl Problem {
             minerals: [calcite, dolomite],
             inert_strength: 0.5 * (chloride + sodium + potassium),
         }
-    }
-
-    /// Solves for this set of minerals. `None` if it is not the right one.
-    fn solve(&self, present: [bool; MINERALS]) -> Option<ChemistryResult> {
-        let solution = self.solution(present).filter(Guess::is_right)?;
-        Some(solution.result())
     }
 
     /// Returns the solution of all equations, in which amounts may be negative and absent minerals

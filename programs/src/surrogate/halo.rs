@@ -18,66 +18,54 @@ const STEPS: u64 = 2;
 
 type Row = Vec<[f64; COMPONENTS]>;
 
-/// Places of the rows in each window, and the slot in which READs of them land.
-pub(super) struct Halo {
-    first_word: u64,
-    slot: u32,
+/// Returns what the rows take of an engine: its last words of each window, and its last slot. Their READs are not in
+/// flight together with operations of the map.
+pub(super) fn sizes(grid: Grid) -> Sizes {
+    let window_words = row_words(grid.columns) * ROWS * STEPS;
+    Sizes { window_words, slots: 1, slot_words: READ_WORDS, depth: 0 }
 }
 
-impl Halo {
-    pub(super) fn new(first_word: u64, slot: u32) -> Self {
-        Self { first_word, slot }
-    }
-
-    /// Returns what the rows take: words of each window, and a slot.
-    pub(super) fn sizes(grid: Grid) -> Sizes {
-        let window_words = row_words(grid.columns) * ROWS * STEPS;
-        Sizes { window_words, slots: 1, slot_words: READ_WORDS, depth: 1 }
-    }
-
-    /// Shows the neighbours the outer rows of the band, and returns the rows above and below it. All
-    /// ranks call it, with the number of the step.
-    pub(super) fn exchange(
-        &self,
-        engine: &mut dyn Timed,
-        step: u64,
-        band: &Band,
-        exchange: &mut dyn Exchange,
-    ) -> Result<[Option<Row>; 2], Error> {
-        let columns = band.columns();
-        let word = |row: u64| self.first_word + (step % STEPS * ROWS + row) * row_words(columns);
-        for (row, components) in (0..).zip(band.outer_rows()) {
-            let first = usize::try_from(word(row))?;
-            let words = engine.window().iter().skip(first);
-            for (word, number) in words.zip(components.as_flattened()) {
-                word.store(number.to_bits(), Release);
-            }
+/// Shows the neighbours the outer rows of the band, and returns the rows above and below it. All
+/// ranks call it, with the number of the step.
+pub(super) fn exchange(
+    engine: &mut dyn Timed,
+    step: u64,
+    band: &Band,
+    exchange: &mut dyn Exchange,
+) -> Result<[Option<Row>; 2], Error> {
+    let columns = band.columns();
+    let first_word = engine.geometry().window_words - row_words(columns) * ROWS * STEPS;
+    let word = |row: u64| first_word + (step % STEPS * ROWS + row) * row_words(columns);
+    for (row, components) in (0..).zip(band.outer_rows()) {
+        let first = usize::try_from(word(row))?;
+        let words = engine.window().iter().skip(first);
+        for (word, number) in words.zip(components.as_flattened()) {
+            word.store(number.to_bits(), Release);
         }
-        exchange.barrier()?;
-        let (me, ranks) = (exchange.me().0, exchange.owners());
-        // The last row of the rank above, and the first row of the one below.
-        let above =
-            me.checked_sub(1).map(|owner| RemoteWord { owner: Owner(owner), index: word(1) });
-        let below = (me + 1 < ranks).then(|| RemoteWord { owner: Owner(me + 1), index: word(0) });
-        let mut read =
-            |at: Option<RemoteWord>| at.map(|at| self.read(engine, at, columns)).transpose();
-        Ok([read(above)?, read(below)?])
     }
+    exchange.barrier()?;
+    let (me, ranks) = (exchange.me().0, exchange.owners());
+    // The last row of the rank above, and the first row of the one below.
+    let above = me.checked_sub(1).map(|owner| RemoteWord { owner: Owner(owner), index: word(1) });
+    let below = (me + 1 < ranks).then(|| RemoteWord { owner: Owner(me + 1), index: word(0) });
+    let mut row = |at: Option<RemoteWord>| at.map(|at| read(engine, at, columns)).transpose();
+    Ok([row(above)?, row(below)?])
+}
 
-    fn read(&self, engine: &mut dyn Timed, at: RemoteWord, columns: usize) -> Result<Row, Error> {
-        let end = at.index + row_words(columns);
-        let starts = (at.index..end).step_by(READ_WORDS as usize);
-        let reads = starts.map(|index| Segment {
-            start: RemoteWord { index, ..at },
-            words: u32::try_from(end - index).map_or(READ_WORDS, |left| left.min(READ_WORDS)),
-        });
-        let mut numbers = Vec::with_capacity(columns * COMPONENTS);
-        // In their order, because there is one slot.
-        read_all(engine, self.slot..self.slot + 1, reads.collect(), |landed| {
-            numbers.extend(landed.iter().map(|&bits| f64::from_bits(bits)));
-        })?;
-        Ok(numbers.as_chunks().0.to_vec())
-    }
+fn read(engine: &mut dyn Timed, at: RemoteWord, columns: usize) -> Result<Row, Error> {
+    let end = at.index + row_words(columns);
+    let starts = (at.index..end).step_by(READ_WORDS as usize);
+    let reads = starts.map(|index| Segment {
+        start: RemoteWord { index, ..at },
+        words: u32::try_from(end - index).map_or(READ_WORDS, |left| left.min(READ_WORDS)),
+    });
+    let mut numbers = Vec::with_capacity(columns * COMPONENTS);
+    // In their order, because there is one slot: the last one.
+    let slots = engine.geometry().slots;
+    read_all(engine, slots - 1..slots, reads.collect(), |landed| {
+        numbers.extend(landed.iter().map(|&bits| f64::from_bits(bits)));
+    })?;
+    Ok(numbers.as_chunks().0.to_vec())
 }
 
 fn row_words(columns: usize) -> u64 {

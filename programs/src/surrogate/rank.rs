@@ -7,7 +7,7 @@ use probeline::transport::Exchange;
 use serde::{Deserialize, Serialize};
 
 use super::chemistry::{Cache, Chemistry};
-use super::halo::Halo;
+use super::halo;
 use crate::Error;
 use crate::reactive::{
     Band, COMPONENTS, Cell, ChemistryInput, ChemistryResult, Flow, Grid, PH, Water,
@@ -17,10 +17,9 @@ use crate::reactive::{
 pub const FIELD_COUNT: usize = 6;
 
 /// The rows of the grid that a rank has.
-pub(super) struct Rank<'h> {
+pub(super) struct Rank {
     grid: Grid,
     flow: Flow,
-    halo: &'h Halo,
     band: Band,
     /// The water that enters each row of the band.
     inflow: Vec<Water>,
@@ -30,14 +29,9 @@ pub(super) struct Rank<'h> {
     expected: [f64; COMPONENTS],
 }
 
-impl<'h> Rank<'h> {
+impl Rank {
     /// Creates this rank's rows with calcite and the water that is in equilibrium with it.
-    pub(super) fn new(
-        grid: Grid,
-        flow: Flow,
-        halo: &'h Halo,
-        exchange: &dyn Exchange,
-    ) -> Result<Self, Error> {
+    pub(super) fn new(grid: Grid, flow: Flow, exchange: &dyn Exchange) -> Result<Self, Error> {
         let resident = Water::with_calcite()?;
         let rows = grid.band(exchange.me().0 as usize, exchange.owners() as usize);
         let band = Band::new(grid, rows.clone(), Cell::with_calcite(resident));
@@ -45,7 +39,6 @@ impl<'h> Rank<'h> {
         Ok(Self {
             grid,
             flow,
-            halo,
             expected: band.contents(),
             inflow: Flow::waters(grid, rows, Water::with_magnesium(), resident),
             band,
@@ -63,7 +56,7 @@ impl<'h> Rank<'h> {
         exchange: &mut dyn Exchange,
     ) -> Result<(), Error> {
         let engine = cache.transport_mut()?;
-        let [above, below] = self.halo.exchange(engine, step, &self.band, exchange)?;
+        let [above, below] = halo::exchange(engine, step, &self.band, exchange)?;
         let (above, below) = (above.as_deref(), below.as_deref());
         let added = self.band.flow(&self.flow, &self.inflow, above, below);
         self.expected = array::from_fn(|component| self.expected[component] + added[component]);
@@ -132,7 +125,7 @@ pub struct Tally {
 
 impl Tally {
     /// Counts a run of one rank.
-    pub(super) fn new(rank: &Rank<'_>, took_ns: u64, chemistry: &Chemistry, stats: &Stats) -> Self {
+    pub(super) fn new(rank: &Rank, took_ns: u64, chemistry: &Chemistry, stats: &Stats) -> Self {
         let mut tally = Self {
             took_ns,
             at_206_us_ns: chemistry.missing_work_ns().map(|ns| took_ns + ns),

@@ -11,40 +11,12 @@ use super::diff::{apply, records};
 use super::port::{Layout, Port, REQUEST_HEAD, Wait, number};
 use crate::{Error, Timed};
 
-/// A request of a rank.
-#[derive(Clone, Copy)]
-pub(super) enum Request {
-    /// Of this page.
-    Fetch(usize),
-    /// Of this lock.
-    Acquire(usize),
-    /// Of this lock; its notices follow.
-    Release(usize),
-    /// The rank sends nothing more.
-    Leave,
-}
-
-impl Request {
-    pub(super) fn to_word(self) -> u64 {
-        let (kind, number) = match self {
-            Self::Fetch(page) => (0, page),
-            Self::Acquire(lock) => (1, lock),
-            Self::Release(lock) => (2, lock),
-            Self::Leave => (3, 0),
-        };
-        (number as u64) << 2 | kind
-    }
-
-    fn from_word(word: u64) -> Self {
-        let number = usize::try_from(word >> 2).unwrap_or(usize::MAX);
-        match word & 3 {
-            0 => Self::Fetch(number),
-            1 => Self::Acquire(number),
-            2 => Self::Release(number),
-            _ => Self::Leave,
-        }
-    }
-}
+/// The kinds of requests of a rank: a page; a lock; the end of a change under a lock, after which its notices follow; and
+/// none any more.
+pub(super) const FETCH: u64 = 0;
+pub(super) const ACQUIRE: u64 = 1;
+pub(super) const RELEASE: u64 = 2;
+pub(super) const LEAVE: u64 = 3;
 
 #[derive(Default)]
 struct Lock {
@@ -132,20 +104,21 @@ impl<E: Timed> Home<E> {
     fn answer(&mut self, rank: usize) -> Result<(), Error> {
         let words = REQUEST_HEAD + self.layout.notice_words();
         let request = self.port.own(self.layout.request(rank), words)?.to_vec();
-        match Request::from_word(request[0]) {
-            Request::Fetch(page) => self.send_page(rank, page),
-            Request::Acquire(lock) => {
-                self.lock(lock).waiting.push_back((rank, request[1]));
-                self.grant(lock)
+        let nth = usize::try_from(request[1]).unwrap_or(usize::MAX);
+        match request[0] {
+            FETCH => self.send_page(rank, nth),
+            ACQUIRE => {
+                self.lock(nth).waiting.push_back((rank, request[2]));
+                self.grant(nth)
             }
-            Request::Release(lock) => {
-                let held = self.lock(lock);
+            RELEASE => {
+                let held = self.lock(nth);
                 held.is_held = false;
-                held.log.push((request[1], rank, request[REQUEST_HEAD..].to_vec()));
+                held.log.push((request[2], rank, request[REQUEST_HEAD..].to_vec()));
                 self.port.ring(owner(rank), self.layout.answered())?;
-                self.grant(lock)
+                self.grant(nth)
             }
-            Request::Leave => {
+            _ => {
                 self.left += 1;
                 self.port.ring(owner(rank), self.layout.answered())
             }

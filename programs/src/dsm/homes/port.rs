@@ -32,8 +32,8 @@ pub(super) struct Layout {
     pub(super) buffer_words: usize,
 }
 
-/// Words of a request before its notices: what, and the number of the last barrier.
-pub(super) const REQUEST_HEAD: usize = 2;
+/// Words of a request before its notices: its kind, the page or lock, and the number of the last barrier.
+pub(super) const REQUEST_HEAD: usize = 3;
 
 impl Layout {
     /// Words of a notice for each page, a bit.
