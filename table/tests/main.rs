@@ -6,6 +6,7 @@ mod common;
 mod grow;
 mod no_alloc;
 mod soak;
+mod speed;
 
 use probeline_transport::conformance::CountingAllocator;
 

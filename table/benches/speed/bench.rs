@@ -15,7 +15,7 @@ use super::member::{Member, THREADS, preempted_share, run_pinned};
 use super::rank::{Rank, Work};
 use super::ratio::{LOADS, Rates, Row, What};
 use super::sets::{Do, Kind, Set};
-use super::tables::{Measured, TableKey, VARIANTS, Variant};
+use super::tables::{TableKey, VARIANTS, Variant};
 
 /// The share of the buckets, in thousandths, that the inserts of some rounds fill together, centred
 /// on the load factor; their keys are then removed. A linear probe for an insert, (1 + 1/(1 -
@@ -137,7 +137,7 @@ fn run<K: TableKey>(args: &Args, size: u64) -> Result<Report> {
     let mut results = run_pinned(time, |member| {
         let (about, rates, set) = (about.clone(), Rates::default(), &set);
         // Whole lines for two ranks.
-        let bucket_bytes = 8 * K::Table::WORDS_PER_BUCKET;
+        let bucket_bytes = 8 * K::WORDS_PER_BUCKET;
         let buckets = size / bucket_bytes / 16 * 16;
         // The other sets have a power of two, so that their load factor is that of the table.
         let peer_buckets = 1 << (peer_size / bucket_bytes).max(1).ilog2();
@@ -339,7 +339,7 @@ impl<K: TableKey> Bench<'_, K> {
         self.member.fill(threads, 0..count, |keys| set(Do::Insert, keys))?;
         // Fewer huge pages than the table has are in the table's favour.
         let (tenths, table, huge) =
-            (load / 100, (self.peer_buckets * K::Table::WORDS_PER_BUCKET) >> 17, huge_mib());
+            (load / 100, (self.peer_buckets * K::WORDS_PER_BUCKET) >> 17, huge_mib());
         self.about += &format!(
             "\n{name}, load 0.{tenths}: {huge} MiB in huge pages; a table of as many buckets has \
              {table} MiB"

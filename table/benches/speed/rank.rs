@@ -4,13 +4,13 @@ use core::time::Duration;
 
 use probeline_exchange::Thread;
 use probeline_pin::{NodeId, Pages};
-use probeline_table::Outcome;
+use probeline_table::{Ended, Intent, Outcome};
 use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
 
 use super::Result;
 use super::keys::BLOCK;
 use super::limits::measure;
-use super::tables::{Measured, TableKey, Variant};
+use super::tables::{Table, TableKey, Variant};
 
 /// Work on keys, or with the memory of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,7 +54,7 @@ impl Work {
 
 /// One rank, in its thread.
 pub(crate) struct Rank<K: TableKey> {
-    table: K::Table,
+    table: Table<K>,
     outcomes: Vec<Outcome>,
     found: Vec<bool>,
 }
@@ -68,18 +68,18 @@ impl<K: TableKey> Rank<K> {
         exchange: &mut Thread,
     ) -> Result<Self> {
         let buckets_per_owner = buckets / u64::from(exchange.owners());
-        let table = K::Table::open(variant, buckets_per_owner, node, exchange)?;
+        let table = variant.open::<K>(buckets_per_owner, node, exchange)?;
         Ok(Self { table, outcomes: vec![Outcome::Full; BLOCK], found: vec![false; BLOCK] })
     }
 
     /// Returns the pages of this rank's window.
     pub(crate) fn pages(&self) -> Pages {
-        self.table.engine().pages()
+        self.table.transport().pages()
     }
 
     /// Measures the limits of the memory of all owners, each for `time`: rates of [`Work::LIMITS`].
     pub(crate) fn limits(&self, time: Duration) -> Result<[f64; Work::LIMITS.len()]> {
-        let engine = self.table.engine();
+        let engine = self.table.transport();
         let geometry = engine.geometry();
         // The first 32 GiB of larger windows.
         let words = u32::try_from(geometry.window_words).unwrap_or(u32::MAX);
@@ -94,7 +94,7 @@ impl<K: TableKey> Rank<K> {
     /// Removes the keys inserted since the table held the first `count`, and perhaps others of
     /// them; returns how many of the first remain. All ranks call it, with none at work.
     pub(crate) fn truncate(&mut self, count: u64, exchange: &mut impl Exchange) -> Result<u64> {
-        self.table.truncate(count, exchange)
+        K::truncate(&mut self.table, count, exchange)
     }
 
     /// Does `work` with all keys; returns how many had the expected outcome.
@@ -103,16 +103,20 @@ impl<K: TableKey> Rank<K> {
         let results = outcomes.get_mut(..keys.len()).zip(found.get_mut(..keys.len()));
         let Some((outcomes, found)) = results else { return 0 };
         match work {
-            Work::Find => keys.iter().filter(|key| table.find(key)).count(),
-            Work::Hit | Work::Insert => {
-                let expected = if work == Work::Hit { Outcome::Found } else { Outcome::Inserted };
-                keys.iter().filter(|key| table.find_or_put(key) == Some(expected)).count()
+            Work::Find => {
+                let mut is_found = |key| table.call(key, Intent::Find) == Ok(Ended::Found);
+                keys.iter().filter(|key| is_found(*key)).count()
             }
-            Work::FindBatch if table.find_batch(keys, found) => {
+            Work::Hit | Work::Insert => {
+                let expected = if work == Work::Hit { Ended::Found } else { Ended::Inserted };
+                let mut put = |key| table.call(key, Intent::FindOrPut) == Ok(expected);
+                keys.iter().filter(|key| put(*key)).count()
+            }
+            Work::FindBatch if table.find_batch(keys, found).is_ok() => {
                 found.iter().filter(|found| **found).count()
             }
             Work::FindBatch => 0,
-            _ if table.find_or_put_batch(keys, outcomes) => {
+            _ if table.find_or_put_batch(keys, outcomes).is_ok() => {
                 outcomes.iter().filter(|outcome| **outcome == Outcome::Inserted).count()
             }
             _ => 0,
