@@ -166,9 +166,8 @@ verbs-bindings:
 verbs-cost:
     CARGO_TARGET_DIR=target/cost verbs/cost/measure
 
-# Measure time and instructions of operations by READs and atomics; needs valgrind
+# Count the instructions of operations by READs and atomics; needs valgrind
 posted-cost:
-    cargo run --release --package probeline-table --example posted
     ci/posted-cost
 
 # Build the documentation of all crates

@@ -1,22 +1,12 @@
-//! Measures the cost of operations by READs and atomics, with everything in cache: over an engine
-//! that executes them at the post, which shows the cost of the pipeline and of the operation's
-//! state machine, and over shared memory.
-//!
-//! `cargo run --release -p probeline-table --example posted` prints nanoseconds an operation with
-//! 32 in flight. `posted find|insert COUNT` runs that many over the first engine, for
-//! `ci/posted-cost`, which counts their instructions.
+//! Runs operations by READs and atomics, 32 in flight, with everything in cache, over an engine that
+//! executes them at the post: `posted find|insert COUNT`. `ci/posted-cost` counts their
+//! instructions, which are those of the pipeline and of the operation's state machine.
 
 use core::error::Error;
-use core::future::Future;
-use core::pin::Pin;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
-use core::task::{Context, Poll, Waker};
-use std::time::Instant;
 
-use probeline_table::{
-    Config, Ended, Finished, Intent, Operation, Outcome, Probing, Shared, Table, Tag,
-};
+use probeline_table::{Config, Operation, Outcome, Probing, Table};
 use probeline_transport::{
     Alone, AtomicScope, Caps, Completion, Fault, Geometry, Local, Owner, PostError, Request,
     Segment, Sizes, Token, Transport,
@@ -26,11 +16,7 @@ use probeline_transport::{
 const WIDTH: u32 = 32;
 /// 1 MiB.
 const BUCKETS: u64 = 1 << 17;
-/// Keys of a measurement, which fill the table from load factor 0.125 to 0.25.
-const KEYS: u32 = 1 << 14;
-const ROUNDS: usize = 21;
 
-type Posted<T> = Table<T, Vec<Operation>>;
 type Failure = Box<dyn Error>;
 
 /// An engine that executes an operation when it is posted.
@@ -149,98 +135,19 @@ impl Transport for Immediate {
     }
 }
 
-fn open<T: Transport>(
-    engine: impl FnOnce(Sizes) -> Result<T, Failure>,
-) -> Result<Posted<T>, Failure> {
-    let mut config = Config::new(BUCKETS);
-    config.probing = Probing::Lines;
-    (config.chunk_buckets, config.max_chunks) = (8, 512);
-    config.direct = false;
-    let engine = engine(config.sizes(WIDTH))?;
-    Ok(Table::open(engine, config, vec![Operation::EMPTY; WIDTH as usize], &mut Alone)?)
-}
-
 fn keys(numbers: core::ops::Range<u64>) -> Vec<u64> {
     numbers.map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1).collect()
 }
 
-/// Finds all keys by `submit` and `poll_into`.
-fn submit_all<T: Transport>(table: &mut Posted<T>, keys: &[u64]) -> Result<(), Failure> {
-    let mut out = [Finished::default(); WIDTH as usize];
-    let (mut next, mut found) = (0, 0);
-    while found < keys.len() {
-        while next < keys.len() && table.has_room() {
-            table.submit(Tag(next as u64), keys[next], Intent::Find)?;
-            next += 1;
-        }
-        let finished = table.poll_into(&mut out)?;
-        assert!(finished.iter().all(|one| one.result == Ok(Ended::Found)));
-        found += finished.len();
-    }
-    Ok(())
-}
-
-/// Finds all keys by futures, polled in turn as an executor does.
-fn await_all<T: Transport>(shared: &Shared<Posted<T>>, keys: &[u64]) {
-    let mut context = Context::from_waker(Waker::noop());
-    let mut left = keys.iter();
-    let mut tasks: Vec<_> =
-        left.by_ref().take(WIDTH as usize).map(|key| shared.find(*key)).collect();
-    while !tasks.is_empty() {
-        tasks.retain_mut(|task| {
-            let Poll::Ready(found) = Pin::new(&mut *task).poll(&mut context) else { return true };
-            assert!(found == Ok(true));
-            let Some(key) = left.next() else { return false };
-            *task = shared.find(*key);
-            let _ = Pin::new(task).poll(&mut context);
-            true
-        });
-    }
-}
-
-fn ns(start: Instant, operations: usize) -> f64 {
-    start.elapsed().as_secs_f64() * 1e9 / operations as f64
-}
-
-/// Prints the medians of [`ROUNDS`] rounds.
-fn measure<T: Transport>(
-    name: &str,
-    open: impl Fn() -> Result<Posted<T>, Failure>,
-) -> Result<(), Failure> {
-    let names = ["insert, batch", "find, batch", "find, poll loop", "find, futures"];
-    let mut times = names.map(|_| Vec::new());
-    let mut outcomes = vec![Outcome::Full; KEYS as usize];
-    let mut found = vec![false; KEYS as usize];
-    for _ in 0..ROUNDS {
-        let mut table = open()?;
-        let warm = keys(KEYS.into()..2 * u64::from(KEYS));
-        table.find_or_put_batch(&warm, &mut outcomes)?;
-        let keys = keys(0..KEYS.into());
-        let start = Instant::now();
-        table.find_or_put_batch(&keys, &mut outcomes)?;
-        times[0].push(ns(start, keys.len()));
-        let start = Instant::now();
-        table.find_batch(&keys, &mut found)?;
-        times[1].push(ns(start, keys.len()));
-        assert!(found.iter().all(|found| *found));
-        let start = Instant::now();
-        submit_all(&mut table, &keys)?;
-        times[2].push(ns(start, keys.len()));
-        let shared = Shared::new(table);
-        let start = Instant::now();
-        await_all(&shared, &keys);
-        times[3].push(ns(start, keys.len()));
-    }
-    for (what, times) in names.iter().zip(&mut times) {
-        times.sort_by(f64::total_cmp);
-        println!("{name:>10}  {what:<16} {:>6.1} ns", times[ROUNDS / 2]);
-    }
-    Ok(())
-}
-
 /// Runs `count` operations whose instructions are counted.
 fn count(what: &str, count: u64) -> Result<(), Failure> {
-    let mut table = open(|sizes| Ok(Immediate::new(sizes)))?;
+    let mut config = Config::new(BUCKETS);
+    config.probing = Probing::Lines;
+    (config.chunk_buckets, config.max_chunks) = (8, 512);
+    config.direct = false;
+    let engine = Immediate::new(config.sizes(WIDTH));
+    let mut table =
+        Table::open(engine, config, vec![Operation::EMPTY; WIDTH as usize], &mut Alone)?;
     let keys = keys(0..count);
     let mut outcomes = vec![Outcome::Full; keys.len()];
     table.find_or_put_batch(&keys, &mut outcomes)?;
@@ -253,13 +160,7 @@ fn count(what: &str, count: u64) -> Result<(), Failure> {
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
-        [] => {
-            measure("immediate", || open(|sizes| Ok(Immediate::new(sizes))))?;
-            measure("shm", || {
-                open(|sizes| Ok(probeline_shm::Builder::new(sizes).open(&mut Alone)?))
-            })
-        }
         [what, number] => count(what, number.parse()?),
-        _ => Err("usage: posted [find|insert COUNT]".into()),
+        _ => Err("usage: posted find|insert COUNT".into()),
     }
 }
