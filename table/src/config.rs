@@ -3,7 +3,7 @@
 use probeline_pipeline::ConfigError;
 use probeline_transport::{Caps, Geometry, Sizes};
 
-use crate::layout::{LINE_BUCKETS, Probing};
+use crate::layout::{LINE_BUCKETS, Layout, Probing};
 use crate::options::{ChunkChoice, OneRoundtrip, ReadAhead};
 
 /// The largest M. Even with C = 8 it allows probing half a million buckets, far more than a table
@@ -170,6 +170,11 @@ impl Config {
         ConfigError::check_room(what, found, 1, room / line * line)
     }
 
+    /// Returns the ring of buckets of this number of owners.
+    pub(crate) fn layout(&self, owners: u32) -> Layout {
+        Layout::new(owners, self.buckets_per_owner, self.first_word, self.probing)
+    }
+
     /// Returns the probe limit in buckets: C times M, or the whole table if that is smaller.
     pub(crate) fn probe_limit(&self, owners: u32) -> u64 {
         let buckets = self.buckets_per_owner.saturating_mul(u64::from(owners));
@@ -192,19 +197,100 @@ mod tests {
         needs_owner_progress: false,
         poll_may_wait: false,
     };
+    /// Windows of 18 lines and 3 words, and slots of 48 words.
     const GEOMETRY: Geometry =
-        Geometry { me: Owner(0), owners: 1, window_words: 1 << 40, slots: 2, slot_words: 1 << 31 };
+        Geometry { me: Owner(0), owners: 2, window_words: 147, slots: 7, slot_words: 48 };
+    const CONFIG: Config =
+        Config { first_word: 8, chunk_buckets: 48, max_chunks: 1, ..Config::paper(136) };
+    const C: &str = "chunk_buckets (C), with these parts, slots and READs,";
+
+    fn first(first_word: u64) -> Config {
+        Config { first_word, ..CONFIG }
+    }
+
+    fn part(buckets_per_owner: u64) -> Config {
+        Config { buckets_per_owner, chunk_buckets: 8, ..CONFIG }
+    }
+
+    fn chunk(chunk_buckets: u32) -> Config {
+        Config { chunk_buckets, ..CONFIG }
+    }
+
+    fn small(chunk_buckets: u32) -> Config {
+        Config { buckets_per_owner: 24, ..chunk(chunk_buckets) }
+    }
+
+    fn jump(chunk_buckets: u32) -> Config {
+        Config { probing: Probing::Jump, ..chunk(chunk_buckets) }
+    }
+
+    fn limit(max_chunks: u32) -> Config {
+        Config { max_chunks, ..CONFIG }
+    }
+
+    #[test]
+    fn accepts_values_at_limits() {
+        let firsts = [0, 8].map(first).into_iter().chain([8, 16, 128, 136].map(part));
+        let chunks = [8, 16, 40, 48].map(chunk).into_iter().chain([8, 16, 24].map(small));
+        let limits = [1, 2, 65_535, 65_536].map(limit).into_iter().chain([jump(8)]);
+        for config in firsts.chain(chunks).chain(limits) {
+            assert_eq!(config.check(&CAPS, &GEOMETRY), Ok(()), "{config:?}");
+        }
+    }
+
+    #[test]
+    fn refuses_values_beyond_limits() {
+        let odd = |what, found| ConfigError::Multiple { what, found, of: 8 };
+        let range = |what, found, min, max| ConfigError::Range { what, found, min, max };
+        let room =
+            |found, max| ConfigError::Room { what: "buckets_per_owner", found, max, words: 1 };
+        let nowhere = |first_word| Config { first_word, ..part(8) };
+        let (m, jumps) = ("max_chunks (M)", "chunk_buckets (C), with Probing::Jump,");
+        for (config, refused) in [
+            (first(1), odd("first_word", 1)),
+            (first(7), odd("first_word", 7)),
+            (first(9), odd("first_word", 9)),
+            (first(u64::MAX), odd("first_word", u64::MAX)),
+            (part(0), range("buckets_per_owner", 0, 1, u64::MAX)),
+            (part(4), odd("buckets_per_owner", 4)),
+            (part(132), odd("buckets_per_owner", 132)),
+            (part(144), room(144, 136)),
+            (part(u64::MAX - 7), room(u64::MAX - 7, 136)),
+            (nowhere(144), room(8, 0)),
+            (nowhere(u64::MAX - 7), room(8, 0)),
+            (chunk(0), range(C, 0, 8, 136)),
+            (chunk(56), range(C, 56, 8, 48)),
+            (chunk(136), range(C, 136, 8, 48)),
+            (chunk(144), range(C, 144, 8, 136)),
+            (small(0), range(C, 0, 8, 24)),
+            (small(32), range(C, 32, 8, 24)),
+            (chunk(1), odd("chunk_buckets (C)", 1)),
+            (chunk(12), odd("chunk_buckets (C)", 12)),
+            (chunk(u32::MAX), odd("chunk_buckets (C)", u32::MAX.into())),
+            (jump(16), range(jumps, 16, 8, 8)),
+            (limit(0), range(m, 0, 1, 65_536)),
+            (limit(65_537), range(m, 65_537, 1, 65_536)),
+            (limit(u32::MAX), range(m, u32::MAX.into(), 1, 65_536)),
+        ] {
+            assert_eq!(config.check(&CAPS, &GEOMETRY), Err(refused));
+        }
+        let shallow = ConfigError::Depth { found: 1, min: 2 };
+        assert_eq!(CONFIG.check(&Caps { depth: 1, ..CAPS }, &GEOMETRY), Err(shallow));
+        for (found, nearest) in [(4, "8"), (132, "128 or 136"), (1_001, "1000 or 1008")] {
+            let text = odd("buckets_per_owner", found).to_string();
+            let expected = "a multiple of 8, such as";
+            assert!(text.ends_with(&format!("{expected} {nearest}")), "{text}");
+        }
+    }
 
     /// Covers limits that no transport of this repository has.
     #[test]
     fn checks_odd_transport_limits() {
-        let config = Config { chunk_buckets: 24, ..Config::new(1 << 36) };
         for (words_per_op, allowed) in [(24, true), (31, true), (32, true), (23, false)] {
             let caps = Caps { words_per_op, ..CAPS };
-            let what = "chunk_buckets (C), with these parts, slots and READs,";
-            let refused = ConfigError::Range { what, found: 24, min: 8, max: 16 };
+            let refused = ConfigError::Range { what: C, found: 24, min: 8, max: 16 };
             let expected = if allowed { Ok(()) } else { Err(refused) };
-            assert_eq!(config.check(&caps, &GEOMETRY), expected, "{words_per_op}");
+            assert_eq!(chunk(24).check(&caps, &GEOMETRY), expected, "{words_per_op}");
         }
     }
 
@@ -219,18 +305,8 @@ mod tests {
             let less = Geometry { window_words: window_words - 8, ..geometry };
             assert!(config.check(&Caps { depth, ..CAPS }, &less).is_err());
         }
-    }
-
-    #[test]
-    fn refuses_odd_chunk() {
-        let config = Config { chunk_buckets: 12, ..Config::new(64) };
-        let Sizes { window_words, slots, slot_words, depth } = config.sizes(4);
-        assert_eq!(slot_words, 16, "an engine takes whole lines only");
-        let geometry = Geometry { window_words, slots, slot_words, ..GEOMETRY };
-        let what = "chunk_buckets (C)";
-        let refused = Err(ConfigError::Multiple { what, found: 12, of: 8 });
-        assert_eq!(config.validate(), refused);
-        assert_eq!(config.check(&Caps { depth, ..CAPS }, &geometry), refused);
+        assert_eq!((Config::new(1_000).words(), Config::slots(5)), (1_000, 10));
+        assert_eq!(chunk(12).sizes(4).slot_words, 16, "an engine takes whole lines only");
     }
 
     #[test]
@@ -238,16 +314,5 @@ mod tests {
         let config = Config { chunk_buckets: 16, max_chunks: 5, ..Config::new(24) };
         assert_eq!([1, 2, 3, 4].map(|owners| config.probe_limit(owners)), [24, 48, 72, 80]);
         assert_eq!(Config::new(u64::MAX / 8 * 8).probe_limit(u32::MAX), 32 * 32);
-    }
-
-    #[test]
-    fn jump_needs_one_line_chunk() {
-        let geometry = Geometry { slots: 2, ..GEOMETRY };
-        let config =
-            |chunk_buckets| Config { chunk_buckets, probing: Probing::Jump, ..Config::new(64) };
-        assert_eq!(config(8).check(&CAPS, &geometry), Ok(()));
-        let what = "chunk_buckets (C), with Probing::Jump,";
-        let refused = Err(ConfigError::Range { what, found: 16, min: 8, max: 8 });
-        assert_eq!(config(16).check(&CAPS, &geometry), refused);
     }
 }

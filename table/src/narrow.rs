@@ -18,7 +18,7 @@ use crate::layout::{Layout, Position};
 use crate::outcome::{Answer, Ended, Intent, Located, Outcome};
 use crate::policy::Policy;
 use crate::results::BatchResult;
-use crate::set::{Keys, Set, buckets, occupied, parameters, sampled_load_factor};
+use crate::set::{Keys, Set, buckets, occupied, parameters, phase, sampled_load_factor};
 use crate::stats::Stats;
 use crate::{ConfigError, OperationError};
 use probeline_transport::line::with_widest;
@@ -120,9 +120,7 @@ impl Open for Narrow {
     }
 
     fn context(config: &Config, transport: &impl Transport) -> Context<[CacheEntry; 0]> {
-        let Config { first_word, buckets_per_owner, probing, .. } = *config;
-        let owners = transport.geometry().owners;
-        let layout = Layout::new(owners, buckets_per_owner, first_word, probing);
+        let layout = config.layout(transport.geometry().owners);
         let mut context = Context::new(transport, layout, config, []);
         context.policy.set_load_factor(sampled_load_factor(&layout, transport.window()));
         context
@@ -284,7 +282,7 @@ where
     ) -> Result<u64, CollectiveError> {
         self.forget();
         let mut call = self.collective(exchange, "retain")?;
-        let mut retain = Retain { phase: self.phase(), occupants: InBuckets };
+        let mut retain = Retain { phase: phase(self).0, occupants: InBuckets };
         let removed = retain.run(&mut call, |key| keep(*key))?;
         self.sample_load_factor();
         Ok(removed)

@@ -15,6 +15,7 @@ pub enum ChunkChoice {
 
 /// The condition for requesting the next chunk before the present one is scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum ReadAhead {
     /// Always, as in the paper (Fig. 1, lines 5-6).
     Always,
@@ -30,6 +31,7 @@ pub enum ReadAhead {
 /// If the home is empty, an insert then takes one roundtrip instead of two. Every other operation
 /// costs one atomic more. The setting has no effect if the CPU itself examines the home first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum OneRoundtrip {
     /// Never, as in the paper.
     Off,

@@ -66,14 +66,6 @@ pub trait Keys:
         undecided: &mut Undecided,
     ) -> usize;
 
-    /// Returns the number of keys in this owner's part.
-    ///
-    /// # Errors
-    /// [`OperationError::Window`].
-    fn keys_in(phase: &Phase<'_, impl Transport>) -> Result<u64, OperationError> {
-        phase.occupied()
-    }
-
     /// Reads up to 16 keys of this owner's buckets from index `next` on, and advances `next` past them.
     /// Returns their number, which is less than that of `keys` only at the end. `is_quiet` is whether no owner
     /// has an operation in flight.
@@ -197,7 +189,7 @@ where
         keys: &[K::Key],
         results: &mut [R],
     ) -> Result<(), BatchError> {
-        self.batch(keys, results)
+        batch(self, keys, results)
     }
 
     /// As [`find_or_put_batch`](Self::find_or_put_batch), for [`find`](Self::find): a result
@@ -210,18 +202,7 @@ where
         keys: &[K::Key],
         results: &mut [R],
     ) -> Result<(), BatchError> {
-        self.batch(keys, results)
-    }
-
-    fn batch<R: BatchResult>(
-        &mut self,
-        keys: &[K::Key],
-        results: &mut [R],
-    ) -> Result<(), BatchError> {
-        BatchError::check_length(keys.len(), "results", results.len())?;
-        let mut batch = KeyBatch::<K, R>::new(keys, results);
-        self.0.run_batch(&mut batch)?;
-        batch.error().map_or(Ok(()), Err)
+        batch(self, keys, results)
     }
 
     /// Waits until no operation of the table is in flight and returns the engine, even a dead one.
@@ -346,7 +327,7 @@ where
         let (mut next, mut keys) = (0, [K::ANY; READ_AT_ONCE]);
         // Each call but the last reads all of `keys`.
         loop {
-            let count = self.read_part(&mut next, &mut keys, false)?;
+            let count = read_part(self, &mut next, &mut keys, false)?;
             keys.iter().take(count).for_each(&mut visit);
             if count < READ_AT_ONCE {
                 return Ok(());
@@ -354,40 +335,10 @@ where
         }
     }
 
-    /// As [`Keys::read_part`], for any number of keys.
-    pub(crate) fn read_part(
-        &mut self,
-        next: &mut u64,
-        keys: &mut [K::Key],
-        is_quiet: bool,
-    ) -> Result<usize, OperationError> {
-        let (mut phase, context) = self.phase_and_context();
-        let mut count = 0;
-        for group in keys.chunks_mut(READ_AT_ONCE) {
-            let read = K::read_part(&mut phase, context, next, group, is_quiet)?;
-            count += read;
-            if read < group.len() {
-                break;
-            }
-        }
-        Ok(count)
-    }
-
     /// Returns the layout of the table's buckets.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         K::layout(self.0.context())
-    }
-
-    pub(crate) fn phase(&mut self) -> Phase<'_, T> {
-        self.phase_and_context().0
-    }
-
-    fn phase_and_context(&mut self) -> (Phase<'_, T>, &K::Context) {
-        let pipeline = self.0.pipeline();
-        let slots = pipeline.slots();
-        let (transport, context) = pipeline.parts_mut();
-        (Phase { transport, slots, layout: *K::layout(context) }, context)
     }
 
     /// Turns the table into one whose context has another cache.
@@ -397,6 +348,47 @@ where
     {
         Set(self.0.map_context(map))
     }
+}
+
+/// Runs a batch, whose results say what it does with the keys.
+pub(crate) fn batch<H: Host<Kind: Keys>, R: BatchResult>(
+    table: &mut H,
+    keys: &[<H::Kind as Kind>::Key],
+    results: &mut [R],
+) -> Result<(), BatchError> {
+    BatchError::check_length(keys.len(), "results", results.len())?;
+    let mut batch = KeyBatch::<H::Kind, R>::new(keys, results);
+    table.structure().run_batch(&mut batch)?;
+    batch.error().map_or(Ok(()), Err)
+}
+
+/// As [`Keys::read_part`], for any number of keys.
+pub(crate) fn read_part<H: Host<Kind: Keys>>(
+    table: &mut H,
+    next: &mut u64,
+    keys: &mut [<H::Kind as Kind>::Key],
+    is_quiet: bool,
+) -> Result<usize, OperationError> {
+    let (mut phase, context) = phase(table);
+    let mut count = 0;
+    for group in keys.chunks_mut(READ_AT_ONCE) {
+        let read = H::Kind::read_part(&mut phase, context, next, group, is_quiet)?;
+        count += read;
+        if read < group.len() {
+            break;
+        }
+    }
+    Ok(count)
+}
+
+/// Returns the words between the barriers of a collective call.
+pub(crate) fn phase<H: Host<Kind: Keys>>(
+    table: &mut H,
+) -> (Phase<'_, H::Transport>, &<H::Kind as Kind>::Context) {
+    let pipeline = table.structure().pipeline();
+    let slots = pipeline.slots();
+    let (transport, context) = pipeline.parts_mut();
+    (Phase { transport, slots, layout: *H::Kind::layout(context) }, context)
 }
 
 /// Returns this owner's buckets.

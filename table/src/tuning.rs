@@ -254,9 +254,7 @@ struct TableKeys {
     chunk_buckets: u32,
     #[serde(deserialize_with = "max_chunks")]
     max_chunks: u32,
-    #[serde(with = "ReadAheadNames")]
     read_ahead: ReadAhead,
-    #[serde(with = "OneRoundtripNames")]
     one_roundtrip: OneRoundtrip,
     direct: bool,
 }
@@ -268,22 +266,6 @@ struct RankKeys {
     in_flight: u32,
     #[serde(deserialize_with = "cache_entries")]
     cache_entries: u32,
-}
-
-#[derive(Deserialize)]
-#[serde(remote = "ReadAhead", rename_all = "lowercase")]
-enum ReadAheadNames {
-    Always,
-    Likely,
-    Never,
-}
-
-#[derive(Deserialize)]
-#[serde(remote = "OneRoundtrip", rename_all = "lowercase")]
-enum OneRoundtripNames {
-    Off,
-    On,
-    Auto,
 }
 
 fn version<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {

@@ -3,12 +3,12 @@
 //! The call stores nothing in the buckets and entries that the keys come from. They hold every key
 //! until it has returned on all owners, even if owners die.
 
-use probeline_pipeline::{Collective, CollectiveError, Kind, OperationOf};
+use probeline_pipeline::{Collective, CollectiveError, Host, Kind};
 use probeline_transport::{Exchange, Owner, Transport};
 
-use super::{Phase, TRIES};
+use super::TRIES;
 use crate::outcome::Outcome;
-use crate::set::{Keys, Set};
+use crate::set::{Keys, batch, read_part};
 use crate::{BatchError, OperationError};
 
 /// Keys of one batch call: enough to keep the target's operations in flight, on the stack.
@@ -18,51 +18,7 @@ const PIECE: usize = 512;
 /// The keys left of an owner that ends early: more than any table has.
 const EARLY: u64 = 1 << 62;
 
-/// The result of one key of a batch.
-type KeyResult = Result<Outcome, OperationError>;
-
-/// A table whose keys are moved, or into which keys are moved.
-pub(crate) trait Grows {
-    type Transport: Transport;
-    type Kind: Keys;
-
-    fn phase(&mut self) -> Phase<'_, Self::Transport>;
-
-    fn quiesce(&mut self) -> Result<(), OperationError>;
-
-    /// As [`Keys::read_part`], between barriers.
-    fn read_part(
-        &mut self,
-        next: &mut u64,
-        keys: &mut [KeyOf<Self>],
-    ) -> Result<usize, OperationError>;
-
-    /// Stores the result of find-or-put of each key at the same index of `results`.
-    fn put(&mut self, keys: &[KeyOf<Self>], results: &mut [KeyResult]) -> Result<(), BatchError>;
-}
-
-type KeyOf<A> = <<A as Grows>::Kind as Kind>::Key;
-
-impl<T: Transport, S: AsMut<[OperationOf<K>]>, K: Keys> Grows for Set<T, S, K> {
-    type Transport = T;
-    type Kind = K;
-
-    fn phase(&mut self) -> Phase<'_, T> {
-        Self::phase(self)
-    }
-
-    fn quiesce(&mut self) -> Result<(), OperationError> {
-        self.pipeline().quiesce()
-    }
-
-    fn read_part(&mut self, next: &mut u64, keys: &mut [K::Key]) -> Result<usize, OperationError> {
-        Self::read_part(self, next, keys, true)
-    }
-
-    fn put(&mut self, keys: &[K::Key], results: &mut [KeyResult]) -> Result<(), BatchError> {
-        self.find_or_put_batch(keys, results)
-    }
-}
+type KeyOf<H> = <<H as Host>::Kind as Kind>::Key;
 
 /// The progress of an owner that moves the keys of its part.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,14 +44,18 @@ impl Progress {
 
 /// Moves the keys of `table` that `keep` accepts into `target`, and returns their number. Ends early
 /// if `go_on` returns false on an owner.
-pub(crate) fn grow<A: Grows, B: Grows<Kind: Kind<Key = KeyOf<A>>>, E: Exchange + ?Sized>(
+pub(crate) fn grow<
+    A: Host<Kind: Keys>,
+    B: Host<Kind: Keys<Key = KeyOf<A>>>,
+    E: Exchange + ?Sized,
+>(
     table: &mut A,
     target: &mut B,
     mut call: Collective<'_, E>,
     mut keep: impl FnMut(&KeyOf<A>) -> bool,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<u64, CollectiveError> {
-    let quiet = table.quiesce().and(target.quiesce()).map_err(CollectiveError::from);
+    let quiet = quiesce(table).and(quiesce(target)).map_err(CollectiveError::from);
     call.together(quiet)?;
     let mut mine = start(table, target);
     // Each iteration moves a piece of every part, until all have ended.
@@ -112,7 +72,7 @@ pub(crate) fn grow<A: Grows, B: Grows<Kind: Kind<Key = KeyOf<A>>>, E: Exchange +
         }
     };
     let keys = call.sum::<CollectiveError>(Ok(moved))?;
-    let held = call.sum(B::Kind::keys_in(&target.phase()).map_err(CollectiveError::from))?;
+    let held = call.sum(count(target).map_err(CollectiveError::from))?;
     if held != keys {
         return Err(CollectiveError::NotMoved { keys, held });
     }
@@ -130,29 +90,40 @@ fn end_early(
     Ok(if stops > 0 { CollectiveError::Stopped } else { CollectiveError::Full { left } })
 }
 
-fn start<A: Grows, B: Grows>(table: &mut A, target: &mut B) -> Result<Progress, CollectiveError> {
-    same_job(table, target)?;
-    Ok(Progress { of_part: A::Kind::keys_in(&table.phase())?, ..Progress::default() })
-}
-
-fn same_job(table: &mut impl Grows, target: &mut impl Grows) -> Result<(), CollectiveError> {
-    let (mine, theirs) = (rank(&table.phase()), rank(&target.phase()));
-    if mine == theirs {
-        return Ok(());
+fn start(
+    table: &mut impl Host<Kind: Keys>,
+    target: &mut impl Host<Kind: Keys>,
+) -> Result<Progress, CollectiveError> {
+    let (mine, theirs) = (rank(table), rank(target));
+    if mine != theirs {
+        let ([me, owners], [target_me, target_owners]) = (mine, theirs);
+        let (me, target_me) = (Owner(me), Owner(target_me));
+        return Err(CollectiveError::Job { me, owners, target_me, target_owners });
     }
-    let ([me, owners], [target_me, target_owners]) = (mine, theirs);
-    Err(CollectiveError::Job { me: Owner(me), owners, target_me: Owner(target_me), target_owners })
+    Ok(Progress { of_part: count(table)?, ..Progress::default() })
 }
 
-fn rank(phase: &Phase<'_, impl Transport>) -> [u32; 2] {
-    [phase.me(), phase.layout.owners()]
+fn rank(table: &mut impl Host) -> [u32; 2] {
+    let geometry = table.structure().transport().geometry();
+    [geometry.me.0, geometry.owners]
+}
+
+/// Returns the number of keys in this owner's part.
+fn count<H: Host<Kind: Keys>>(table: &mut H) -> Result<u64, OperationError> {
+    let structure = table.structure();
+    let window = structure.transport().window();
+    H::Kind::count(structure.config(), structure.context(), window)
+}
+
+fn quiesce(table: &mut impl Host<Kind: Keys>) -> Result<(), OperationError> {
+    table.structure().pipeline().quiesce()
 }
 
 /// Moves the next keys of this owner's part, up to the first batch for which the target is full.
 ///
 /// Homes have the same order in tables of any size. Keys in the order of their buckets therefore
 /// go to neighbouring buckets of the target, mostly in this owner's part.
-fn move_piece<A: Grows, B: Grows<Kind: Kind<Key = KeyOf<A>>>>(
+fn move_piece<A: Host<Kind: Keys>, B: Host<Kind: Keys<Key = KeyOf<A>>>>(
     table: &mut A,
     target: &mut B,
     mut progress: Progress,
@@ -175,7 +146,7 @@ fn move_piece<A: Grows, B: Grows<Kind: Kind<Key = KeyOf<A>>>>(
         progress.has_ended = count < BATCH;
     }
     // READs that the last batch did not wait for may be in flight.
-    target.quiesce()?;
+    quiesce(target)?;
     let Progress { of_part: keys, read: held, has_ended, .. } = progress;
     if has_ended && held != keys {
         return Err(CollectiveError::NotMoved { keys, held });
@@ -197,31 +168,34 @@ fn keep_first<'k, K: Copy>(keys: &'k mut [K], keep: &mut impl FnMut(&K) -> bool)
 }
 
 /// Reads keys of this owner's part, with up to [`TRIES`] attempts.
-fn read<A: Grows>(
+fn read<A: Host<Kind: Keys>>(
     table: &mut A,
     next: &mut u64,
     keys: &mut [KeyOf<A>],
 ) -> Result<usize, OperationError> {
     let first = *next;
-    let mut read = table.read_part(next, keys);
+    let mut read = read_part(table, next, keys, true);
     for _ in 1..TRIES {
         if !matches!(read, Err(OperationError::Failed(_))) {
             break;
         }
         *next = first;
-        read = table.read_part(next, keys);
+        read = read_part(table, next, keys, true);
     }
     read
 }
 
 /// Puts the keys into the target, with up to [`TRIES`] attempts for each. Returns false if the
 /// target is full for one of them. Overwrites keys.
-fn put_all<B: Grows>(target: &mut B, mut keys: &mut [KeyOf<B>]) -> Result<bool, OperationError> {
+fn put_all<B: Host<Kind: Keys>>(
+    target: &mut B,
+    mut keys: &mut [KeyOf<B>],
+) -> Result<bool, OperationError> {
     let mut failure = Ok(true);
     for _ in 0..TRIES {
         let mut results = [Ok(Outcome::Full); BATCH];
         let results = results.get_mut(..keys.len()).unwrap_or_default();
-        target.put(keys, results).map_err(stopped)?;
+        batch(target, keys, results).map_err(stopped)?;
         failure = Ok(true);
         let mut failed = 0;
         for (at, result) in results.iter().enumerate() {

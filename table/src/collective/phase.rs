@@ -2,7 +2,7 @@
 //! flight: the CPU accesses this owner's part, the transport the others'.
 
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{Acquire, Release};
+use core::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 
 use probeline_transport::{
     Completion, Local, PostError, RemoteWord, Segment, Slot, Token, Transport,
@@ -10,7 +10,6 @@ use probeline_transport::{
 
 use crate::OperationError;
 use crate::layout::{Layout, Position};
-use crate::set::occupied;
 
 /// Slot 0 belongs to an operation of the pipeline, which is idle during a collective call.
 const SLOT: Slot = Slot(0);
@@ -38,6 +37,23 @@ impl<T: Transport> Phase<'_, T> {
     /// Returns words of this owner's window.
     pub(crate) fn words(&self, first: u64, count: u64) -> Result<&[AtomicU64], OperationError> {
         probeline_pipeline::words(self.transport.window(), first, count)
+    }
+
+    /// Returns what `of` makes of the first word of this owner's buckets from index `next` on of which it
+    /// makes something, and advances `next` past that bucket.
+    pub(crate) fn next_of<R>(
+        &self,
+        next: &mut u64,
+        of: impl Fn(u64) -> Option<R>,
+    ) -> Result<Option<R>, OperationError> {
+        let first = usize::try_from(*next).unwrap_or(usize::MAX);
+        for bucket in self.part()?.iter().skip(first) {
+            *next += 1;
+            if let Some(found) = of(bucket.load(SeqCst)) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the bucket at `at` if this owner holds it. Buckets of other owners are accessed
@@ -168,10 +184,5 @@ impl<T: Transport> Phase<'_, T> {
     pub(crate) fn set_own(&self, at: u64, value: u64) -> Result<(), OperationError> {
         self.words(at, 1)?.iter().for_each(|word| word.store(value, Release));
         Ok(())
-    }
-
-    /// Returns the number of this owner's occupied buckets.
-    pub(crate) fn occupied(&self) -> Result<u64, OperationError> {
-        occupied(self.part()?)
     }
 }

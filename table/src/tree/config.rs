@@ -5,7 +5,6 @@ use probeline_transport::{Caps, Fingerprint, Geometry, Sizes};
 
 use super::shape::{REFERENCE_BITS, References, Shape};
 use crate::config::Config;
-use crate::layout::Layout;
 
 /// The parameters of a [`TreeTable`](crate::TreeTable).
 ///
@@ -60,11 +59,6 @@ impl TreeConfig {
         let what = "buckets_per_owner, which a WideTable does not limit,";
         let max = Self::MAX_BUCKETS / u64::from(geometry.owners.max(1));
         ConfigError::check_range(what, self.buckets.buckets_per_owner, 1, max)
-    }
-
-    pub(crate) fn layout(&self, owners: u32) -> Layout {
-        let Config { first_word, buckets_per_owner, probing, .. } = self.buckets;
-        Layout::new(owners, buckets_per_owner, first_word, probing)
     }
 }
 

@@ -33,7 +33,7 @@ impl<C: core::hash::Hash> core::hash::Hash for TreeContext<C> {
 
 impl<C: AsMut<[PairCacheLine]>> TreeContext<C> {
     pub(crate) fn new(transport: &impl Transport, config: &TreeConfig, lines: C) -> Self {
-        let layout = config.layout(transport.geometry().owners);
+        let layout = config.buckets.layout(transport.geometry().owners);
         Self {
             table: Context::new(transport, layout, &config.buckets, []),
             shape: Shape::new(config.key_bits),

@@ -13,75 +13,58 @@ use crate::bucket::Bucket;
 use crate::collective::Phase;
 use crate::set::READ_AT_ONCE;
 
-/// Reads keys in the order of their roots in this owner's buckets.
-pub(super) struct LocalReader<'p, 't, T> {
-    pub(super) phase: &'p mut Phase<'t, T>,
-    pub(super) shape: Shape,
-    /// Whether the CPU may load nodes, because atomics are atomic with it.
-    pub(super) may_load: bool,
+/// Reads up to [`READ_AT_ONCE`] keys in the order of their roots in this owner's buckets, from the bucket
+/// with index `next` on, and advances `next` past them. The CPU `may_load` nodes if atomics are atomic
+/// with it. Returns the number of keys, which is less than that of `keys` only at the end.
+pub(super) fn read_keys<const W: usize>(
+    phase: &mut Phase<'_, impl Transport>,
+    shape: &Shape,
+    may_load: bool,
+    next: &mut u64,
+    keys: &mut [[u64; W]],
+) -> Result<usize, OperationError> {
+    let mut group = ArrayVec::<Parts<W>, READ_AT_ONCE>::new();
+    while group.len() < keys.len().min(READ_AT_ONCE)
+        && let Some(root) = phase.next_of(next, root)?
+    {
+        let mut parts = Parts::EMPTY;
+        shape.take_apart(Node::ROOT, root, &mut parts);
+        group.try_push(parts).map_err(|_| OperationError::Window)?;
+    }
+    for node in shape.inner_nodes() {
+        read_nodes(phase, shape, may_load, node, &mut group)?;
+    }
+    keys.iter_mut().zip(&group).for_each(|(key, parts)| *key = parts.key);
+    Ok(group.len())
 }
 
-impl<T: Transport> LocalReader<'_, '_, T> {
-    /// Reads up to [`READ_AT_ONCE`] keys whose roots are in buckets from index `next` on, and advances
-    /// `next` past them. Returns their number, which is less than that of `keys` only at the end.
-    pub(super) fn read<const W: usize>(
-        &mut self,
-        next: &mut u64,
-        keys: &mut [[u64; W]],
-    ) -> Result<usize, OperationError> {
-        let mut group = ArrayVec::<Parts<W>, READ_AT_ONCE>::new();
-        while group.len() < keys.len().min(READ_AT_ONCE)
-            && let Some(root) = self.next_root(next)?
-        {
-            let mut parts = Parts::EMPTY;
-            self.shape.take_apart(Node::ROOT, root, &mut parts);
-            group.try_push(parts).map_err(|_| OperationError::Window)?;
+/// Takes apart one inner node of each key.
+///
+/// A READ shows it: it is posted after the root was seen, and the claim of the node had completed
+/// before the root was claimed. A CPU load shows it only if atomics are atomic with the CPU.
+fn read_nodes<const W: usize>(
+    phase: &mut Phase<'_, impl Transport>,
+    shape: &Shape,
+    may_load: bool,
+    node: Node,
+    group: &mut [Parts<W>],
+) -> Result<(), OperationError> {
+    let mut reads = ArrayVec::<_, READ_AT_ONCE>::new();
+    for (place, parts) in group.iter_mut().enumerate() {
+        let at = phase.layout.position_of(parts.reference(node));
+        let from = Segment { start: phase.layout.word(at), words: 1 };
+        match phase.transport.direct(from).filter(|_| may_load) {
+            Some([word]) => shape.take_apart(node, pair(word.load(SeqCst))?, parts),
+            _ => reads.try_push((place, from)).map_err(|_| OperationError::Window)?,
         }
-        for node in self.shape.inner_nodes() {
-            self.read_nodes(node, &mut group)?;
-        }
-        keys.iter_mut().zip(&group).for_each(|(key, parts)| *key = parts.key);
-        Ok(group.len())
     }
-
-    fn next_root(&self, next: &mut u64) -> Result<Option<u64>, OperationError> {
-        let first = usize::try_from(*next).unwrap_or(usize::MAX);
-        for bucket in self.phase.part()?.iter().skip(first) {
-            *next += 1;
-            if let Some(root) = root(bucket.load(SeqCst)) {
-                return Ok(Some(root));
-            }
+    phase.read_all(&reads, |place, words| {
+        let word = words.first().copied().unwrap_or_default();
+        if let Some(parts) = group.get_mut(place) {
+            shape.take_apart(node, pair(word)?, parts);
         }
-        Ok(None)
-    }
-
-    /// Takes apart one inner node of each key.
-    ///
-    /// A READ shows it: it is posted after the root was seen, and the claim of the node had completed
-    /// before the root was claimed. A CPU load shows it only if atomics are atomic with the CPU.
-    fn read_nodes<const W: usize>(
-        &mut self,
-        node: Node,
-        group: &mut [Parts<W>],
-    ) -> Result<(), OperationError> {
-        let Self { phase, shape, may_load } = self;
-        let mut reads = ArrayVec::<_, READ_AT_ONCE>::new();
-        for (place, parts) in group.iter_mut().enumerate() {
-            let at = phase.layout.position_of(parts.reference(node));
-            let from = Segment { start: phase.layout.word(at), words: 1 };
-            match phase.transport.direct(from).filter(|_| *may_load) {
-                Some([word]) => shape.take_apart(node, pair(word.load(SeqCst))?, parts),
-                _ => reads.try_push((place, from)).map_err(|_| OperationError::Window)?,
-            }
-        }
-        phase.read_all(&reads, |place, words| {
-            let word = words.first().copied().unwrap_or_default();
-            if let Some(parts) = group.get_mut(place) {
-                shape.take_apart(node, pair(word)?, parts);
-            }
-            Ok(())
-        })
-    }
+        Ok(())
+    })
 }
 
 /// Returns the number of buckets that hold a root.

@@ -9,7 +9,7 @@ use probeline_transport::{Exchange, Transport};
 use super::cache::PairCacheLine;
 use super::config::TreeConfig;
 use super::context::TreeContext;
-use super::local::{LocalReader, roots};
+use super::local::{read_keys, roots};
 use super::machine::TreeFindOrPut;
 use super::stats::TreeStats;
 use crate::block::Undecided;
@@ -194,10 +194,6 @@ impl<const W: usize, C: AsMut<[PairCacheLine]>> Keys for Tree<W, C> {
         taken
     }
 
-    fn keys_in(phase: &Phase<'_, impl Transport>) -> Result<u64, OperationError> {
-        phase.part().map(roots)
-    }
-
     fn read_part(
         phase: &mut Phase<'_, impl Transport>,
         context: &TreeContext<C>,
@@ -206,7 +202,7 @@ impl<const W: usize, C: AsMut<[PairCacheLine]>> Keys for Tree<W, C> {
         _: bool,
     ) -> Result<usize, OperationError> {
         let may_load = context.table.direct == Direct::Claims;
-        LocalReader { phase, shape: context.shape, may_load }.read(next, keys)
+        read_keys(phase, &context.shape, may_load, next, keys)
     }
 }
 

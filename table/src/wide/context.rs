@@ -12,7 +12,6 @@ use super::stats::EntryStats;
 use crate::cache::CacheEntry;
 use crate::config::Config;
 use crate::context::Context;
-use crate::layout::Layout;
 
 #[derive(Clone, Debug)]
 pub struct WideContext {
@@ -40,14 +39,12 @@ impl WideContext {
     pub(crate) fn new<const W: usize>(transport: &impl Transport, config: &WideConfig<W>) -> Self {
         let geometry = transport.geometry();
         let (me, owners) = (geometry.me.0, geometry.owners);
-        let buckets = &config.buckets;
-        let first = config.first_bucket();
-        let layout = Layout::new(owners, buckets.buckets_per_owner, first, buckets.probing);
         let entries = config.entries(owners);
         // The CPU examines lines in operations of its own, which compare entries as well.
-        let searches = Config { direct: false, ..*buckets };
+        let first_word = config.first_bucket();
+        let searches = Config { direct: false, first_word, ..config.buckets };
         Self {
-            table: Context::new(transport, layout, &searches, []),
+            table: Context::new(transport, searches.layout(owners), &searches, []),
             entries,
             counter: config.counter(),
             me,

@@ -12,7 +12,7 @@ use super::config::WideConfig;
 use super::context::WideContext;
 use super::direct::{self, Mapped};
 use super::key::{Entries, Tagged, hash};
-use super::local::{LocalReader, key_of};
+use super::local::{key_of, read_keys};
 use super::machine::WideFindOrPut;
 use super::stats::EntryStats;
 use crate::block::{Block, Undecided};
@@ -22,7 +22,7 @@ use crate::layout::Layout;
 use crate::outcome::Intent;
 use crate::policy::Policy;
 use crate::results::BatchResult;
-use crate::set::{Keys, Set, buckets, occupied, parameters};
+use crate::set::{Keys, Set, buckets, occupied, parameters, phase};
 use crate::stats::Stats;
 use crate::{ConfigError, OperationError};
 use probeline_transport::line::{Narrow, with_widest};
@@ -208,7 +208,7 @@ impl<const W: usize> Keys for Wide<W> {
         keys: &mut [[u64; W]],
         is_quiet: bool,
     ) -> Result<usize, OperationError> {
-        LocalReader { phase, entries: context.entries, by_cpu: is_quiet }.read(next, keys)
+        read_keys(phase, &context.entries, is_quiet, next, keys)
     }
 }
 
@@ -268,7 +268,7 @@ where
         let counter = self.config().counter();
         let mut call = self.collective(exchange, "retain")?;
         let occupants = EntryKeys::<W> { entries };
-        let mut retain = Retain { phase: self.phase(), occupants };
+        let mut retain = Retain { phase: phase(self).0, occupants };
         let removed = retain.run(&mut call, keep)?;
         let mut compaction = Compaction { phase: retain.phase, entries, first_mark, counter };
         compaction.run(&mut call)?;
