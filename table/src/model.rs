@@ -27,6 +27,7 @@ use crate::layout::{Layout, Position, Probing};
 use crate::outcome::Intent;
 use crate::probe::Probe;
 use crate::walk::Walk;
+use subject::Case;
 
 const MAX_BUCKETS: usize = 16;
 /// Requests of all clients together.
@@ -48,6 +49,10 @@ struct Request {
     intent: Intent,
     key: usize,
 }
+
+type Scripts = &'static [&'static [Request]];
+/// Buckets, C and M.
+type Shape = (usize, usize, u32);
 
 const fn put(key: usize) -> Request {
     Request { intent: Intent::FindOrPut, key }
@@ -87,7 +92,7 @@ struct Scenario {
     filled: &'static [usize],
     /// The first bucket in each key's probe order.
     homes: [usize; KEYS.len()],
-    scripts: &'static [&'static [Request]],
+    scripts: Scripts,
     /// The number of requests that end before each client starts.
     starts: [u8; MAX_CLIENTS],
     /// The clients that claim along with the first READ.
@@ -149,6 +154,20 @@ where
 }
 
 impl Scenario {
+    /// Returns the scenario in these shapes, with all placements of two homes. The ring is symmetric, so
+    /// the first key's home is bucket 0. The third key shares it, which gives clusters of three.
+    fn in_shapes<S: Copy>(self, subject: S, scripts: Scripts, shapes: &[Shape]) -> Vec<Case<S>> {
+        let mut cases = Vec::new();
+        for &(buckets, chunk, max_chunks) in shapes {
+            for home in 0..buckets {
+                let homes = [0, home, 0];
+                let scenario = Self { buckets, chunk, max_chunks, homes, scripts, ..self };
+                cases.push(Case { scenario, subject });
+            }
+        }
+        cases
+    }
+
     fn layout(&self) -> Layout {
         Layout::new(self.owners, self.buckets as u64 / u64::from(self.owners), 0, self.probing)
     }

@@ -33,15 +33,6 @@ fn waited_ps(buckets: u32, chunk: u32, ahead_from: u32, (cost, apart_ps): (ReadC
     now_ps
 }
 
-#[test]
-fn read_ahead_costs_almost_nothing() {
-    let free = (ReadCost { base_ps: 900, bucket_ps: 1 }, 10);
-    let times = |ahead_from| [100, 101, 201, 301].map(|x| waited_ps(x, 100, ahead_from, free));
-    assert_eq!(times(u32::MAX), [1_000, 2_000, 3_000, 4_000]);
-    assert_eq!(times(0), [1_000, 1_010, 2_000, 2_010]);
-    assert_eq!(times(1), [1_000, 2_000, 2_010, 3_000]);
-}
-
 /// Fills a table of 2^20 buckets from empty to a load factor of 0.92. For every step of 0.02 it
 /// divides the wait with adaptive C by the wait with the best fixed C. Returns the worst ratio, its
 /// load factor in percent, and the last C chosen.
@@ -184,7 +175,23 @@ fn fits_nearest_nonnegative_line() {
     let found = of(&noisy).unwrap();
     assert!(found.base_ps.abs_diff(1_000_000) < 10_000, "{found:?}");
     assert!(found.bucket_ps.abs_diff(2_000) < 150, "{found:?}");
-    assert!(of(&[(1, u64::MAX), (u32::MAX, u64::MAX)]).is_some());
+    // Neither an unlimited length nor the maximum number of measurements changes the fit.
+    let flat = [(8, 1_000), (u32::MAX, 1_000)].repeat(1 << 15);
+    assert_eq!(of(&flat), Some(ReadCost { base_ps: 1_000_000, bucket_ps: 0 }));
+}
+
+#[test]
+fn extreme_measurements_overflow_nothing() {
+    let of = ReadCost::from_measurements;
+    const MOST: (u32, u64) = (u32::MAX, u64::MAX);
+    for times in [1, 1 << 15, 1 << 17] {
+        assert_eq!(of(&[MOST].repeat(times)), None, "one length is no line");
+        for pair in [[(0, 0), MOST], [(0, u64::MAX), (u32::MAX, 0)], [(1, u64::MAX), MOST]] {
+            assert!(of(&pair.repeat(times)).is_some(), "{pair:?}");
+        }
+    }
+    let spread: Vec<_> = (0..1 << 17).map(|i: u32| (i.wrapping_mul(65_535), u64::MAX)).collect();
+    assert!(of(&spread).is_some());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Batches: blocking calls of several requests, beside clients that submit theirs.
 
-use super::subject::check;
+use super::subject::{Case, Narrow, is_detected, report};
 use super::{Mutant, PAPER, Request, Scenario, put};
 use crate::direct::Direct;
 
@@ -13,11 +13,8 @@ fn is_right(name: &str, scenario: Scenario, keys: &[usize], rivals: &[usize]) {
     let puts = |keys: &[usize]| -> &'static [Request] {
         keys.iter().map(|key| put(*key)).collect::<Vec<_>>().leak()
     };
-    let scenario = Scenario { scripts: vec![puts(keys), puts(rivals)].leak(), ..scenario };
-    let (states, executions) = check(&scenario).unwrap_or_else(|error| panic!("{name}: {error:?}"));
-    println!(
-        "{name}: a batch of {keys:?} beside {rivals:?}: {states} states, {executions:.3e} executions"
-    );
+    let scripts = vec![puts(keys), puts(rivals)].leak();
+    report(name, &[Case { scenario: Scenario { scripts, ..scenario }, subject: Narrow }]);
 }
 
 #[test]
@@ -58,7 +55,8 @@ fn batches_beyond_addressable_part() {
 
 #[test]
 fn detects_misreported_batch_claims() {
-    const LYING: Scenario =
-        Scenario { mutant: Mutant::MisreportsClaims, scripts: &[&[put(0), put(1)]], ..RING };
-    println!("as it must be: {:?}", check(&LYING).unwrap_err());
+    const RIGHT: Scenario = Scenario { scripts: &[&[put(0), put(1)]], ..RING };
+    let mutant = Scenario { mutant: Mutant::MisreportsClaims, ..RIGHT };
+    let [mutant, right] = [mutant, RIGHT].map(|scenario| [Case { scenario, subject: Narrow }]);
+    is_detected(&mutant, &right);
 }

@@ -62,9 +62,25 @@ pub(super) struct History {
     cleared: bool,
 }
 
-/// Returns the number of states and executions of a scenario with narrow keys.
-pub(super) fn check(scenario: &Scenario) -> Result<Explored, Stopped> {
-    model::check(&Case { scenario: *scenario, subject: Narrow })
+/// Checks all cases, and prints the number of their states and executions together.
+pub(super) fn report<S: Subject>(name: &str, cases: &[Case<S>]) {
+    let (states, executions) = check(cases).unwrap_or_else(|stopped| panic!("{name}: {stopped:?}"));
+    let (count, first) = (cases.len(), cases[0]);
+    println!("{name}: {states} states, {executions:.3e} executions in {count} cases: {first:?}");
+}
+
+/// Returns the number of states and executions of all cases together.
+fn check<S: Subject>(cases: &[Case<S>]) -> Result<Explored, Stopped> {
+    cases.iter().try_fold((0, 0.0), |(states, executions), case| {
+        let (more_states, more_executions) = model::check(case)?;
+        Ok((states + more_states, executions + more_executions))
+    })
+}
+
+/// Checks that a mutant is detected, and that the same cases pass without it.
+pub(super) fn is_detected<S: Subject>(mutants: &[Case<S>], right: &[Case<S>]) {
+    println!("as it must be: {:?}", check(mutants).unwrap_err());
+    check(right).unwrap();
 }
 
 impl<S: Subject> model::Scenario<MAX_BUCKETS> for Case<S> {
