@@ -15,7 +15,7 @@ use probeline_table::{
     ChunkChoice, CollectiveError, Config, Ended, Finished, Intent, Layout, MAX_KEY, OneRoundtrip,
     Outcome, Probing, ReadAhead, ReadCost, Table, Tag, TreeConfig,
 };
-use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term, Transport};
+use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
 use proptest::prelude::*;
 
 const CONFIG: Config =
@@ -162,9 +162,21 @@ fn phases<K: Numbers>(over: Over, config: K::Config, room: Option<u64>) {
                 check(&mut table, exchange, &expected);
             }
         }
+        // Operations in flight complete before the call, which forgets what caches know, and the entries
+        // that clients hold.
+        table.transport_mut().unwrap();
+        for number in me * 4..me * 4 + 4 {
+            let key = K::key(&config, number);
+            Structure::submit(&mut table, Tag(number), &key, Intent::Find).unwrap();
+        }
         table.clear(exchange).unwrap();
+        let mut out = [Finished::default(); 8];
+        let ended = table.poll_into(&mut out).unwrap().iter().map(|end| end.tag.0);
+        assert_eq!(ended.collect::<BTreeSet<_>>(), (me * 4..me * 4 + 4).collect());
         assert_eq!(table.occupied(exchange), Ok(0));
         check(&mut table, exchange, &BTreeSet::new());
+        assert!((0..KEYS).all(|number| kinds::find(&mut table, number) == Some(false)));
+        exchange.barrier().unwrap();
         if let Some(room) = room.filter(|_| me == 0) {
             (0..room).for_each(|number| kinds::put(&mut table, number).unwrap());
             let full = table.call(&K::key(&config, 1 << 15), Intent::FindOrPut);
@@ -215,56 +227,7 @@ fn holds_expected_keys_after_phases() {
     }
 }
 
-/// Operations in flight at the start of a call complete before its first effect. What a client knows
-/// of their keys is forgotten: caches, and entries that it holds.
-#[test]
-fn forgets_operations_in_flight() {
-    fn forgets<K: Numbers>(over: Over, removes: Remove<K>) {
-        let config = K::config(Config { direct: false, ..Config::new(1_024) }, 1_100);
-        let window_words = K::sizes(&config, OPERATIONS).window_words;
-        over.run(sizes(window_words), |engine, exchange| {
-            let mut table = kinds::open::<_, K>(engine, config, OPERATIONS, exchange);
-            let first = 1_000 * u64::from(exchange.me().0);
-            for number in first..first + 4 {
-                let key = K::key(&config, number);
-                Structure::submit(&mut table, Tag(number), &key, Intent::FindOrPut).unwrap();
-            }
-            removes(&mut table, exchange);
-            assert_eq!(table.transport_mut().unwrap().in_flight(), 0);
-            let mut out = [Finished::default(); 8];
-            let ended = table.poll_into(&mut out).unwrap();
-            let tags: BTreeSet<u64> = ended.iter().map(|end| end.tag.0).collect();
-            assert_eq!(tags, (first..first + 4).collect());
-            assert!(ended.iter().all(|end| end.result == Ok(Ended::Inserted)));
-            assert_eq!(table.occupied(exchange), Ok(0));
-            for number in first..first + 400 {
-                let key = K::key(&config, number);
-                assert_eq!(table.call(&key, Intent::Find), Ok(Ended::Absent));
-                assert_eq!(table.call(&key, Intent::FindOrPut), Ok(Ended::Inserted));
-            }
-            exchange.barrier().unwrap();
-            let all: Vec<u64> = (first..first + 400).collect();
-            assert!(all.iter().all(|number| kinds::find(&mut table, *number) == Some(true)));
-            assert_eq!(table.len(exchange), Ok(3 * 400));
-        });
-    }
-    fn clear<K: Numbers>(table: &mut AnyTable<K>, exchange: &mut dyn Exchange) {
-        table.clear(exchange).unwrap();
-    }
-    fn retain<K: Numbers>(table: &mut AnyTable<K>, exchange: &mut dyn Exchange) {
-        assert_eq!(K::retain(table, exchange, |_| false).unwrap(), Ok(4 * u64::from(OWNERS)));
-    }
-    for over in BOTH {
-        forgets::<NarrowKeys>(over, clear);
-        forgets::<WideKeys<3>>(over, clear);
-        forgets::<TreeKeys<3>>(over, clear);
-        forgets::<NarrowKeys>(over, retain);
-        forgets::<WideKeys<3>>(over, retain);
-    }
-}
-
 type AnyTable<K> = Numbered<AnyEngine<'static>, K>;
-type Remove<K> = fn(&mut AnyTable<K>, &mut dyn Exchange);
 
 /// An exchange whose reductions return late.
 struct Late<'e>(&'e mut dyn Exchange);
@@ -382,22 +345,6 @@ fn share_of(buckets: u64, load: f64) -> usize {
     (buckets as f64 * load) as usize
 }
 
-/// The part of one owner at several moments.
-struct Moments {
-    layout: Layout,
-    parts: Vec<Vec<u64>>,
-    inserted: u64,
-}
-
-impl Moments {
-    /// Returns the whole table's content at the `nth` moment, and checks that each key is in the
-    /// right place.
-    fn content(all: &[Self], nth: usize) -> Result<BTreeSet<u64>, String> {
-        let ring: Vec<u64> = all.iter().flat_map(|owner| owner.parts[nth].clone()).collect();
-        content(&all[0].layout, &ring)
-    }
-}
-
 /// Inserts this owner's share of `keys`. Returns the number of keys inserted.
 fn put(table: &mut job::AnyTable, keys: &[u64]) -> u64 {
     let put = |&key: &u64| match table.find_or_put(key).unwrap() {
@@ -406,13 +353,6 @@ fn put(table: &mut job::AnyTable, keys: &[u64]) -> u64 {
         outcome => panic!("{key} ended {outcome:?}"),
     };
     keys.iter().map(put).sum()
-}
-
-/// Finds all keys, so that a cache contains them.
-fn see_all(table: &mut job::AnyTable, keys: &[u64]) {
-    for &key in keys {
-        assert_eq!(table.find(key), Ok(true));
-    }
 }
 
 /// Returns the sizes of the engines for these tables, and the number of buckets of all owners.
@@ -451,7 +391,7 @@ proptest! {
         let keep = |round: usize, key: u64| {
             Rng::new(key, seed ^ round as u64).chance(kept_ppm[round])
         };
-        let moments = over.run(sizes, |engine, exchange| {
+        let owners = over.run(sizes, |engine, exchange| {
             let mut table = open_as(&setups, engine, exchange);
             let layout = *table.layout();
             let all = keys(&layout, homes, count, seed);
@@ -459,7 +399,8 @@ proptest! {
             for round in 0..kept_ppm.len() {
                 inserted += put(&mut table, &share(&all, exchange));
                 assert_eq!(table.len(exchange), Ok(count as u64));
-                see_all(&mut table, &all);
+                // A cache then contains them.
+                assert!(all.iter().all(|&key| table.find(key) == Ok(true)));
                 let removed = table.retain(exchange, |key| keep(round, key)).unwrap();
                 parts.push(own_words(&table));
                 exchange.barrier().unwrap();
@@ -475,17 +416,22 @@ proptest! {
             inserted += put(&mut table, &all);
             exchange.barrier().unwrap();
             parts.push(own_words(&table));
-            Moments { layout, parts, inserted }
+            (layout, parts, inserted)
         });
-        let layout = moments[0].layout;
+        let layout = owners[0].0;
+        // The content after each round: each key is in the right place.
+        let content_after = |round: usize| {
+            let parts = owners.iter().flat_map(|(_, parts, _)| parts[round].clone());
+            content(&layout, &parts.collect::<Vec<_>>())
+        };
         let all = keys(&layout, homes, count, seed);
         let mut inserted = count;
         for round in 0..kept_ppm.len() {
             let kept: BTreeSet<u64> = all.iter().copied().filter(|&key| keep(round, key)).collect();
             inserted += count - kept.len();
-            prop_assert_eq!(Moments::content(&moments, round), Ok(kept));
+            prop_assert_eq!(content_after(round), Ok(kept));
         }
-        prop_assert_eq!(Moments::content(&moments, kept_ppm.len()), Ok(all.into_iter().collect()));
-        prop_assert_eq!(moments.iter().map(|owner| owner.inserted).sum::<u64>(), inserted as u64);
+        prop_assert_eq!(content_after(kept_ppm.len()), Ok(all.into_iter().collect()));
+        prop_assert_eq!(owners.iter().map(|(.., inserted)| inserted).sum::<u64>(), inserted as u64);
     }
 }

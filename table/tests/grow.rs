@@ -8,11 +8,9 @@ use crate::common::kinds::{
 };
 use crate::common::storage;
 use probeline_exchange::testing::{AnyEngine, Replay, replayed_seed, seeds};
-use probeline_sim::{Cluster, Death, Faults, Jitter, Model, Order, Rng, stage};
-use probeline_table::{CollectiveError, Config, Operation, Outcome, Probing, Table};
-use probeline_transport::{
-    Alone, Exchange, Owner, Pending, Splitter, StableMemory, all_gather_u64,
-};
+use probeline_sim::{Cluster, Faults, Jitter, Model, Order, stage};
+use probeline_table::{CollectiveError, Config, Outcome, Probing, Table};
+use probeline_transport::{Alone, Exchange, Owner, Pending, Splitter, StableMemory};
 use proptest::prelude::*;
 
 const OPERATIONS: u32 = 4;
@@ -31,18 +29,16 @@ impl Shape {
         Self { lines, probing: Probing::Linear, direct: false }
     }
 
-    fn config(self) -> Config {
-        let Self { lines, probing, direct } = self;
-        // Every key fits until all buckets are occupied.
-        Config { chunk_buckets: 8, max_chunks: 512, probing, direct, ..Config::paper(8 * lines) }
-    }
-
     /// Returns the parameters of a table of any kind: an entry for each wide key, and those that clients
     /// hold or lose to operations that fail, or room for the inner nodes of trees, of which each key
     /// may have two of its own.
     fn of<K: Numbers>(self) -> K::Config {
-        let lines = if K::NAME == "TreeTable" { 4 * self.lines } else { self.lines };
-        K::config(Self { lines, ..self }.config(), 8 * self.lines + 4_000)
+        let Self { lines, probing, direct } = self;
+        let buckets = if K::NAME == "TreeTable" { 32 * lines } else { 8 * lines };
+        // Every key fits until all buckets are occupied.
+        let (chunk_buckets, max_chunks) = (8, 512);
+        let paper = Config::paper(buckets);
+        K::config(Config { chunk_buckets, max_chunks, probing, direct, ..paper }, 8 * lines + 4_000)
     }
 }
 
@@ -308,31 +304,6 @@ fn failing_operations_lose_no_key() {
     }
 }
 
-/// An engine dies after a random number of operations: nobody waits for it, and the words of the
-/// table still hold all keys.
-#[test]
-fn dead_owner_leaves_table_whole() {
-    let mut died = 0;
-    for seed in seeds(60) {
-        let _replay = Replay(seed);
-        let mut rng = Rng::new(seed, 800);
-        let death = Death { owner: Owner(1), after_ops: 200 + rng.below(800) };
-        let faults = Faults { death: Some(death), ..Faults::none() };
-        let case = Case { numbers: 300, ..CASE };
-        let seen: Vec<Seen> = case.on_sim(seed, faults).into_iter().flatten().collect();
-        if seen.len() < 3 {
-            continue;
-        }
-        died += u32::from(seen.iter().all(|of| of.result.is_err()));
-        assert_eq!(union(&seen, 0), (0..300).collect(), "seed {seed}");
-        assert_eq!(union(&seen, 1), (0..300).collect(), "seed {seed}");
-    }
-    println!("{died} died");
-    if replayed_seed().is_none() {
-        assert!(died > 5, "{died} died: nothing was tried");
-    }
-}
-
 /// Each owner opens the target alone: it is another table on each of them.
 #[test]
 fn refuses_tables_of_different_jobs() {
@@ -353,57 +324,14 @@ fn refuses_tables_of_different_jobs() {
     }
 }
 
-/// Opens a table that the CPU reaches on an engine of its own.
-fn open_direct(
-    lines: u64,
+/// Opens a table on an engine of its own.
+fn open_shape<K: Numbers>(
+    shape: Shape,
     exchange: &mut probeline_exchange::Thread,
-) -> Table<probeline_shm::Engine, Vec<Operation>> {
-    let config = Shape { direct: true, ..Shape::new(lines) }.config();
-    let engine = probeline_shm::Builder::new(config.sizes(OPERATIONS)).open(exchange).unwrap();
-    Table::open(engine, config, storage(OPERATIONS), exchange).unwrap()
-}
-
-/// The target is on an engine of its own, as a program opens it that has only then noticed that its
-/// table is too small.
-#[test]
-fn grows_repeatedly_on_new_engines() {
-    const OWNERS: u32 = 2;
-    on_shm(Sizes::of(OWNERS, &Config::paper(8)), |_, mut exchange| {
-        let me = u64::from(exchange.me().0);
-        let mut table = open_direct(1, &mut exchange);
-        let (mut number, mut lines) = (me, 1);
-        while lines < 1 << 10 {
-            // Each owner may find the table full at another time.
-            let mut is_full = 0;
-            while is_full == 0 && number < u64::from(OWNERS) * lines * 10 {
-                match table.find_or_put(number) {
-                    Ok(Outcome::Inserted) => number += u64::from(OWNERS),
-                    end => is_full = u64::from(end == Ok(Outcome::Full)),
-                }
-            }
-            lines *= 2;
-            let mut larger = open_direct(lines, &mut exchange);
-            let keys = table.grow_into(&mut larger, &mut exchange).unwrap();
-            assert_eq!(table.len(&mut exchange), Ok(keys));
-            table = larger;
-        }
-        let mut buffer = [[0; 8]; OWNERS as usize];
-        let of_all =
-            all_gather_u64(&mut exchange, (number - me) / u64::from(OWNERS), &mut buffer).unwrap();
-        assert_eq!(table.len(&mut exchange), Ok(of_all.sum()));
-        assert!((me..number).step_by(2).all(|number| table.find(number) == Ok(true)));
-        exchange.barrier().unwrap();
-    });
-}
-
-/// Opens a tree table on an engine of its own.
-fn open_tree(
-    lines: u64,
-    exchange: &mut probeline_exchange::Thread,
-) -> Numbered<probeline_shm::Engine, TreeKeys<WORDS>> {
-    let config = Shape::new(lines).of::<TreeKeys<WORDS>>();
-    let engine = probeline_shm::Builder::new(config.sizes(OPERATIONS)).open(exchange).unwrap();
-    open(engine, config, OPERATIONS, exchange)
+) -> Numbered<probeline_shm::Engine, K> {
+    let sizes = K::sizes(&shape.of::<K>(), OPERATIONS);
+    let engine = probeline_shm::Builder::new(sizes).open(exchange).unwrap();
+    open(engine, shape.of::<K>(), OPERATIONS, exchange)
 }
 
 /// The keys that remain take a smaller table, without the inner nodes that only others had.
@@ -411,7 +339,8 @@ fn open_tree(
 fn retains_keys_of_tree_table() {
     const OWNERS: u32 = 3;
     on_shm(Sizes::of(OWNERS, &Config::paper(8)), |_, mut exchange| {
-        let (mut table, mut target) = (open_tree(40, &mut exchange), open_tree(5, &mut exchange));
+        let [mut table, mut target] =
+            [40, 5].map(|lines| open_shape::<TreeKeys<WORDS>>(Shape::new(lines), &mut exchange));
         let me = u64::from(exchange.me().0);
         for number in (me..900).step_by(OWNERS as usize) {
             put(&mut table, number);
@@ -436,7 +365,8 @@ fn stops_between_pieces() {
     const OWNERS: u32 = 2;
     const NUMBERS: u64 = 280_000;
     on_shm(Sizes::of(OWNERS, &Config::paper(8)), |_, mut exchange| {
-        let mut table = open_direct(25_000, &mut exchange);
+        let shape = |lines| Shape { direct: true, ..Shape::new(lines) };
+        let mut table = open_shape::<NarrowKeys>(shape(25_000), &mut exchange);
         let me = u64::from(exchange.me().0);
         let numbers: Vec<u64> = (me..NUMBERS).step_by(OWNERS as usize).collect();
         let mut outcomes = vec![Outcome::Full; numbers.len()];
@@ -444,7 +374,7 @@ fn stops_between_pieces() {
         exchange.barrier().unwrap();
         // Owner 1 stops after its second piece; then no owner stops.
         for stops_after in [Some(2), None] {
-            let mut target = open_direct(50_000, &mut exchange);
+            let mut target = open_shape::<NarrowKeys>(shape(50_000), &mut exchange);
             let mut pieces = 0;
             let go_on = || {
                 pieces += 1;

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::Instant;
 
-use common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
+use common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys, wide_keys_in};
 use probeline_exchange::Job;
 use probeline_exchange::testing::{Plan, kill_after, seed_of_job, succeed_without};
 use probeline_shm::{Builder, Engine};
@@ -102,16 +102,9 @@ fn narrow(table: &Numbered<Engine, NarrowKeys>) -> BTreeSet<u64> {
 
 /// Returns the keys in memory, if as many buckets refer to them.
 fn wide(table: &Numbered<Engine, WideKeys<WORDS>>) -> BTreeSet<u64> {
-    let config = *table.config();
-    let mut keys = BTreeSet::new();
-    for window in windows(table.transport(), config.words()) {
-        let window: Vec<u64> = window.iter().map(|word| word.load(Acquire)).collect();
-        let number = |words: &[u64]| words[WORDS - 1];
-        let written = window.windows(WORDS).filter(|words| {
-            number(words) < KEYS && **words == WideKeys::<WORDS>::key(&config, number(words))
-        });
-        keys.extend(written.map(number));
-    }
+    let windows = windows(table.transport(), table.config().words());
+    let keys: BTreeSet<u64> =
+        windows.flat_map(|window| wide_keys_in::<WORDS>(window, KEYS)).collect();
     let occupied = parts(table).filter(|word| *word != 0).count();
     assert!(occupied <= keys.len(), "{occupied} buckets, {} keys", keys.len());
     if occupied < keys.len() { BTreeSet::new() } else { keys }

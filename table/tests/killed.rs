@@ -1,11 +1,10 @@
 //! Processes use the same keys of a table, in every form of call, and some of them are killed in the
 //! middle of inserts. The others finish theirs, and no key is lost or there twice.
 //!
-//! Most tests kill forks of owners. A fork shares the windows of its owner and has operations, spare
+//! The tests kill forks of owners. A fork shares the windows of its owner and has operations, spare
 //! entries and a cache of its own; its death affects only those. A kernel timer kills it with SIGKILL
 //! at a random time. It records the inserts that it has started, and their results, in its owner's
-//! window. The last test kills an owner: over shared memory, the engine then reports a fault, and no
-//! table works on it.
+//! window. `grow_killed.rs` kills owners.
 //!
 //! `PROBELINE_SOAK_SECONDS` sets how long each of these tests takes. Shared memory executes posts in
 //! their order; the soak on the simulator shuffles them.
@@ -16,24 +15,22 @@ use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use core::time::Duration;
-use std::collections::HashSet;
 use std::time::Instant;
 
 use common::extensions::setups;
-use common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys, run_in_form};
-use probeline_exchange::Job;
-use probeline_exchange::testing::{
-    Plan, gather, kill_after, seed_of_job, succeed_without, wait_for_kill,
+use common::kinds::{
+    self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys, run_in_form, wide_keys_in,
 };
+use probeline_exchange::Job;
+use probeline_exchange::testing::{Plan, gather, kill_after, seed_of_job, wait_for_kill};
 use probeline_shm::{Builder, Engine};
 use probeline_sim::Rng;
-use probeline_table::{Config, Ended, Intent, Outcome};
-use probeline_transport::{Exchange, Fault, Owner, RemoteWord, Segment, Transport};
+use probeline_table::{Config, Ended, Intent};
+use probeline_transport::{Exchange, Owner, Transport};
 
 const NARROW: &str = "killed_clients_lose_and_double_nothing";
 const WIDE: &str = "killed_clients_of_wide_keys_lose_and_double_nothing";
 const TREE: &str = "killed_clients_of_trees_lose_and_double_nothing";
-const OWNER: &str = "reports_every_result_after_a_killed_owner";
 
 const RANKS: u32 = 3;
 const VICTIMS: u64 = 2;
@@ -50,14 +47,11 @@ const ENTRIES: u64 = 2_400;
 /// Entries that a client holds: [`WideConfig::entries_per_owner`].
 const MAX_HELD: u64 = 128 + OPERATIONS as u64;
 
-type WideTable = Numbered<Engine, WideKeys<WORDS>>;
-
 fn main() {
     probeline_exchange::testing::run(&[
         (NARROW, Plan::Run(|| rounds::<NarrowKeys>(NARROW, 4_096, |_| Vec::new()))),
-        (WIDE, Plan::Run(|| rounds::<WideKeys<WORDS>>(WIDE, 4_096, keys_in))),
+        (WIDE, Plan::Run(|| rounds::<WideKeys<WORDS>>(WIDE, 4_096, written))),
         (TREE, Plan::Run(|| rounds::<TreeKeys<WORDS>>(TREE, 16_384, |_| Vec::new()))),
-        (OWNER, Plan::Run(kill_owners)),
     ]);
 }
 
@@ -80,6 +74,10 @@ struct Deaths {
 
 /// Returns the numbers of the keys that are written in these words, at any place.
 type Written = fn(&[AtomicU64]) -> Vec<u64>;
+
+fn written(words: &[AtomicU64]) -> Vec<u64> {
+    wide_keys_in::<WORDS>(words, NUMBERS)
+}
 
 /// Runs rounds with tables of this many buckets for each owner, on which the CPU runs operations in every
 /// second one.
@@ -124,17 +122,6 @@ fn open<K: Numbers>(job: &mut Job, buckets: u64, direct: bool, seed: u64) -> Num
     sizes.window_words += VICTIMS * STEPS;
     let engine = Builder::new(sizes).open(job).unwrap();
     kinds::open(engine, config, OPERATIONS, job)
-}
-
-/// Returns the numbers of the wide keys in these words, at any place.
-fn keys_in(words: &[AtomicU64]) -> Vec<u64> {
-    let config = WideKeys::<WORDS>::config(Config::paper(8), 1);
-    let words: Vec<u64> = words.iter().map(|word| word.load(Acquire)).collect();
-    let number = |words: &[u64]| words[WORDS - 1];
-    let keys = words.windows(WORDS).filter(|found| {
-        number(found) < NUMBERS && **found == WideKeys::<WORDS>::key(&config, number(found))
-    });
-    keys.map(number).collect()
 }
 
 /// Record of a victim's step: nothing, or one of these.
@@ -334,55 +321,4 @@ fn insert<K: Numbers>(
     let ends: Vec<Ended> = ends.into_iter().map(Result::unwrap).collect();
     assert!(ends.iter().all(|end| [Ended::Found, Ended::Inserted].contains(end)), "{ends:?}");
     ends
-}
-
-fn kill_owners() {
-    for _ in 0..20 {
-        let mut job = probeline_exchange::testing::start(OWNER, RANKS);
-        let seed = seed_of_job(&mut job);
-        kill_owner(job, seed);
-    }
-}
-
-/// Kills rank 1. The others get the result of each operation, and then the fault. Every key that
-/// returned is still in memory, to which the dead rank's window belongs.
-fn kill_owner(mut job: Job, seed: u64) {
-    let victim = Owner(1);
-    let mut table: WideTable = open(&mut job, 4_096, seed.is_multiple_of(2), seed);
-    let (config, me) = (*table.config(), job.me());
-    let mut rng = Rng::new(seed, me.0.into());
-    job.barrier().unwrap();
-    if me == victim {
-        kill_after(20_000 << rng.below(9));
-    }
-    let (begin, mut returned) = (Instant::now(), HashSet::new());
-    let mut is_lost = false;
-    while !is_lost {
-        for steps in batches(&mut rng) {
-            let numbers: Vec<_> = steps.map(|step| number(me.0.into(), step)).collect();
-            let keys: Vec<_> =
-                numbers.iter().map(|n| WideKeys::<WORDS>::key(&config, *n)).collect();
-            let mut results = vec![Ok(Outcome::Full); keys.len()];
-            table.find_or_put_batch(&keys, &mut results).unwrap();
-            for (number, result) in numbers.into_iter().zip(results) {
-                match result {
-                    Ok(Outcome::Found | Outcome::Inserted) => _ = returned.insert(number),
-                    _ => assert_eq!(result, Err(Fault::OwnerLost(victim).into())),
-                }
-                is_lost |= result.is_err();
-            }
-        }
-        assert!(
-            begin.elapsed() < probeline_exchange::testing::PATIENCE,
-            "the loss is not reported"
-        );
-    }
-    let words = u32::try_from(table.config().words()).unwrap();
-    let parts = (0..RANKS).map(|owner| {
-        let start = RemoteWord { owner: Owner(owner), index: 0 };
-        table.transport().direct(Segment { start, words }).unwrap()
-    });
-    let written: HashSet<u64> = parts.flat_map(keys_in).collect();
-    assert!(returned.is_subset(&written), "lost: {:?}", returned.difference(&written));
-    succeed_without(job, victim);
 }

@@ -2,10 +2,9 @@
 
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_shm::Builder;
 use probeline_sim::{Cluster, DirectAccess, Model};
 use probeline_table::{Bucket, Config, OneRoundtrip, Outcome, Position, Probing, Table};
-use probeline_transport::{Alone, Owner, Transport};
+use probeline_transport::{Owner, Transport};
 use proptest::prelude::*;
 
 use crate::common::{CachedTable, cache, storage};
@@ -40,58 +39,37 @@ fn check<T: Transport>(tables: &mut [CachedTable<T>], keys: &[u64]) -> Result<()
     Ok(())
 }
 
-fn config(probing: usize, direct: bool, one_roundtrip: bool) -> Config {
-    Config {
-        probing: [Probing::Linear, Probing::Lines, Probing::Jump][probing],
-        chunk_buckets: 8,
-        direct,
-        one_roundtrip: if one_roundtrip { OneRoundtrip::On } else { OneRoundtrip::Off },
-        ..Config::new(48)
-    }
-}
-
 proptest! {
-    #[test]
-    fn positions_of_one_owner(
-        keys in prop::collection::vec(0_u64..100, 1..60),
-        probing in 0_usize..3,
-        direct: bool,
-        one_roundtrip: bool,
-        cached: bool,
-    ) {
-        let config = config(probing, direct, one_roundtrip);
-        let engine = Builder::new(config.sizes(OPERATIONS)).open(&mut Alone).unwrap();
-        let table = Table::new(engine, config, storage(OPERATIONS)).unwrap();
-        check(&mut [table.with_cache(cache(if cached { 16 } else { 0 }))], &keys)?;
-    }
-
     /// The CPU reaches all parts, the own part, or none.
     #[test]
-    fn positions_of_three_owners(
+    fn reports_positions_of_keys(
         keys in prop::collection::vec(0_u64..200, 1..60),
+        owners in 1_u32..4,
         probing in 0_usize..3,
         access in 0_usize..3,
         one_roundtrip: bool,
         cached: bool,
         seed: u64,
     ) {
-        let config = config(probing, access > 0, one_roundtrip);
-        let sizes = config.sizes(OPERATIONS);
+        let config = Config {
+            probing: [Probing::Linear, Probing::Lines, Probing::Jump][probing],
+            chunk_buckets: 8,
+            one_roundtrip: if one_roundtrip { OneRoundtrip::On } else { OneRoundtrip::Off },
+            ..Config::new(48)
+        };
         let cluster = Cluster::new(probeline_sim::Config {
             direct_access: [DirectAccess::None, DirectAccess::Own, DirectAccess::All][access],
             word_reads_whole: false,
             seed,
             model: Model { idle_poll_ns: 100, ..Model::simple(2_000) },
-            ..probeline_sim::Config::new(3, sizes)
+            ..probeline_sim::Config::new(owners, config.sizes(OPERATIONS))
         })
         .unwrap();
-        let mut tables: Vec<_> = (0..3)
-            .map(|owner| {
-                let engine = cluster.engine(Owner(owner)).unwrap();
-                let table = Table::new(engine, config, storage(OPERATIONS)).unwrap();
-                table.with_cache(cache(if cached { 16 } else { 0 }))
-            })
-            .collect();
-        check(&mut tables, &keys)?;
+        let open = |owner| {
+            let engine = cluster.engine(Owner(owner)).unwrap();
+            let table = Table::new(engine, config, storage(OPERATIONS)).unwrap();
+            table.with_cache(cache(if cached { 16 } else { 0 }))
+        };
+        check(&mut (0..owners).map(open).collect::<Vec<_>>(), &keys)?;
     }
 }

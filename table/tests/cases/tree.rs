@@ -76,23 +76,3 @@ fn refuses_bad_parameters() {
     table.find_or_put_batch(&[fits, wide, fits], &mut results).unwrap();
     assert_eq!(results, [Ok(Outcome::Inserted), Err(refused), Ok(Outcome::Found)]);
 }
-
-#[test]
-fn full_table_stays_set() {
-    for direct in [true, false] {
-        let new = TreeConfig::new(64, 200);
-        let config = TreeConfig { buckets: Config { direct, ..new.buckets }, ..new };
-        let engine = Builder::new(config.sizes(OPERATIONS)).open(&mut Alone).unwrap();
-        let mut table = TreeTable::open(engine, config, storage::<4>(), &mut Alone).unwrap();
-        let keys: Vec<[u64; 4]> = (0..64).map(|number| [number, number << 40, 0, 7]).collect();
-        let outcomes: Vec<Outcome> =
-            keys.iter().map(|key| table.find_or_put(key).unwrap()).collect();
-        assert!(outcomes.contains(&Outcome::Inserted) && outcomes.contains(&Outcome::Full));
-        for (key, outcome) in keys.iter().zip(&outcomes) {
-            assert_eq!(table.find(key), Ok(*outcome == Outcome::Inserted));
-        }
-        let inserted = outcomes.iter().filter(|outcome| **outcome == Outcome::Inserted).count();
-        assert_eq!(table.len(&mut Alone), Ok(inserted as u64));
-        assert_eq!(table.occupied(&mut Alone), Ok(64));
-    }
-}

@@ -1,20 +1,13 @@
 //! The wide table: its roundtrips, its entries, and how full it gets.
 
-use std::collections::BTreeSet;
-
 use probeline_shm::Builder;
 use probeline_sim::{Cluster, Engine, Faults};
 use probeline_table::{
-    Config, ConfigError, Finished, Intent, OneRoundtrip, Outcome, Tag, WideConfig, WideOperation,
-    WideTable,
+    Config, ConfigError, OneRoundtrip, Outcome, WideConfig, WideOperation, WideTable,
 };
 use probeline_transport::{Alone, Local, Owner, Slot, Transport};
 
-type Wide<T, const W: usize> = WideTable<T, Vec<WideOperation<W>>, W>;
-
-fn storage<const W: usize>(operations: u32) -> Vec<WideOperation<W>> {
-    vec![WideOperation::EMPTY; operations as usize]
-}
+use crate::common::kinds::{self, Numbered, WideKeys};
 
 /// A roundtrip to the own part; one to others takes ten times as long.
 const ROUNDTRIP_NS: u64 = 10_000;
@@ -45,8 +38,8 @@ fn open<const W: usize>(
     owner: u32,
     config: WideConfig<W>,
     operations: u32,
-) -> Wide<Engine, W> {
-    WideTable::new(cluster.engine(Owner(owner)).unwrap(), config, storage(operations)).unwrap()
+) -> Numbered<Engine, WideKeys<W>> {
+    kinds::new(cluster.engine(Owner(owner)).unwrap(), config, operations, 0)
 }
 
 /// A different key for each number; keys of near numbers differ in one word only.
@@ -76,8 +69,6 @@ fn operations_take_two_roundtrips() {
         assert_eq!(table.find_or_put(&key(number)), Ok(Outcome::Inserted));
     }
     let insert_ns = (sim.now_ns() - before) / (KEYS / 8);
-    println!("roundtrip {ROUNDTRIP_NS} ns, find {find_ns} ns, insert {insert_ns} ns");
-    println!("{:?} {:?}", table.stats(), table.entry_stats());
     for ns in [find_ns, insert_ns] {
         assert!((2 * ROUNDTRIP_NS..22 * ROUNDTRIP_NS / 10).contains(&ns), "{ns}");
     }
@@ -109,21 +100,6 @@ fn full_means_full() {
     }
 }
 
-/// The keys of a batch that find no entry are counted as such.
-#[test]
-fn full_means_full_in_batch() {
-    let config = WideConfig::<2> { entries_per_owner: 37, ..WideConfig::new(64) };
-    let engine = Builder::new(config.sizes(4)).open(&mut Alone).unwrap();
-    let mut table = WideTable::open(engine, config, storage(4), &mut Alone).unwrap();
-    let keys: Vec<_> = (0..50).map(key).collect();
-    let mut outcomes = [Outcome::Full; 50];
-    table.find_or_put_batch(&keys, &mut outcomes).unwrap();
-    let count = |of| outcomes.iter().filter(|outcome| **outcome == of).count() as u64;
-    assert_eq!((count(Outcome::Inserted), count(Outcome::Full)), (37, 13));
-    let stats = table.stats();
-    assert_eq!((stats.inserted.operations, stats.full.operations), (37, 13));
-}
-
 /// The slots after those of the operations belong to others.
 #[test]
 fn iterates_only_in_operation_slots() {
@@ -132,7 +108,7 @@ fn iterates_only_in_operation_slots() {
     let own = sizes.slots;
     let engine = Builder::new(probeline_transport::Sizes { slots: own + 16, depth: 32, ..sizes });
     let engine = engine.open(&mut Alone).unwrap();
-    let mut table = WideTable::open(engine, config, storage(1), &mut Alone).unwrap();
+    let mut table = WideTable::open(engine, config, [WideOperation::EMPTY], &mut Alone).unwrap();
     for number in 0..40 {
         table.find_or_put(&key(number)).unwrap();
     }
@@ -210,46 +186,6 @@ fn waits_for_entry_held_elsewhere() {
     assert!(inserted > 20, "{inserted}");
 }
 
-/// A client stops for good after any of its steps: before the WRITE of its key, between the WRITE
-/// and the claim, or after the claim. The others finish, and no key is lost or doubled.
-#[test]
-fn stopped_client_blocks_nobody() {
-    const KEYS: u64 = 20;
-    let mut ends = BTreeSet::new();
-    for steps in 0..120 {
-        let config = WideConfig::<2>::new(64);
-        let cluster = cluster(&config, 2, 4);
-        let mut stopping = open(&cluster, 0, config, 4);
-        let mut table = open(&cluster, 1, config, 4);
-        for number in 0..4 {
-            stopping.submit(Tag(number), &key(number), Intent::FindOrPut).unwrap();
-        }
-        let mut reported = 0;
-        for _ in 0..steps {
-            reported += stopping.poll_into(&mut [Finished::default(); 4]).unwrap().len();
-        }
-        // One that had only posted may have claimed without knowing it.
-        let mut inserted = 0;
-        for number in 0..KEYS {
-            match table.find_or_put(&key(number)).unwrap() {
-                Outcome::Inserted => inserted += 1,
-                Outcome::Found => assert!(number < 4),
-                end => panic!("{number} ended {end:?}"),
-            }
-            assert_eq!(table.find_or_put(&key(number)), Ok(Outcome::Found));
-        }
-        assert!((KEYS - 4..=KEYS - reported as u64).contains(&inserted), "{steps}: {inserted}");
-        let mut local = Vec::new();
-        table.for_each_local(|key| local.push(key[1])).unwrap();
-        let all: BTreeSet<u64> = local.iter().copied().collect();
-        assert_eq!(local.len(), all.len(), "a key is there twice");
-        ends.insert((reported, inserted));
-    }
-    // It stopped before any claim, after all of them, and in between.
-    println!("reported and inserted by others: {ends:?}");
-    assert!(ends.contains(&(0, KEYS)) && ends.contains(&(4, KEYS - 4)) && ends.len() > 2);
-}
-
 #[test]
 fn invalid_config_errors_advise() {
     let paper = Config { chunk_buckets: 8, max_chunks: 64, ..Config::paper(64) };
@@ -263,11 +199,12 @@ fn invalid_config_errors_advise() {
         (WideConfig { entries_per_owner: 1 << 44, ..right }, "lower entries_per_owner"),
         (WideConfig { buckets, ..right }, "one_roundtrip must be Off"),
     ] {
-        let refused = WideTable::new(engine(), config, storage(4)).map(drop).unwrap_err();
+        let refused =
+            WideTable::new(engine(), config, [WideOperation::EMPTY; 4]).map(drop).unwrap_err();
         let message = refused.to_string();
         assert!(message.contains(expected), "{message}");
     }
     let wide = WideConfig::<200> { buckets: paper, entries_per_owner: 1 };
-    let refused = WideTable::new(engine(), wide, storage(4)).map(drop);
+    let refused = WideTable::new(engine(), wide, [WideOperation::EMPTY; 4]).map(drop);
     assert_eq!(refused, Err(ConfigError::Slot { needed: 200, found: sizes.slot_words.into() }));
 }

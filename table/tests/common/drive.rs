@@ -2,7 +2,7 @@
 
 use probeline_exchange::testing::AnyEngine;
 use probeline_pipeline::Structure;
-use probeline_sim::{Cluster, DirectAccess, Engine, Rng};
+use probeline_sim::{Cluster, Engine, Rng};
 use probeline_table::{
     Bucket, Config, Ended, Finished, Intent, OneRoundtrip, OperationError, OutcomeStats, Probing,
     Stats, Tag,
@@ -331,19 +331,16 @@ impl<K: Numbers> Drive<K> {
 
     /// Checks a result against the memory at the moment of its report.
     fn check_memory(&self, number: u64, end: End) -> Result<(), Wrong> {
-        let Some((is_there, has_room)) = self.look(number) else { return Ok(()) };
+        let Some((is_there, has_room)) = K::look(&self.tables, &self.plan.setups[0].config, number)
+        else {
+            return Ok(());
+        };
         let right = match end {
             Ok(Ended::Found | Ended::Inserted) => is_there,
             Ok(Ended::Full) => !is_there && !has_room,
             Ok(Ended::Absent) | Err(_) => true,
         };
         if right { Ok(()) } else { Err(format!("{number} ended {end:?}; there: {is_there}")) }
-    }
-
-    /// Returns whether the chunks of a key hold it, and whether they have an empty bucket before it,
-    /// where the words show that.
-    pub(crate) fn look(&self, number: u64) -> Option<(bool, bool)> {
-        K::look(&self.tables, &self.plan.setups[0].config, number)
     }
 
     /// Compares the results with the content, unless that can only be read over a dead engine.
@@ -391,42 +388,17 @@ pub(crate) fn counts_operations(stats: &Stats, ended: [u64; 5]) -> bool {
     [found, inserted, full, absent, failed] == ended
 }
 
-/// Returns whether these costs of a table of narrow keys are possible.
-pub(crate) fn is_right(stats: &Stats, setup: &Setup, access: DirectAccess) -> bool {
-    if setup.is_paper() {
-        is_right_of_paper(stats, setup.config.max_chunks)
-    } else {
-        is_right_of_extensions(stats, setup, access != DirectAccess::None)
-    }
-}
-
-/// Returns whether these costs are possible for the paper's algorithm with at most `max_chunks`
-/// chunks.
-fn is_right_of_paper(stats: &Stats, max_chunks: u32) -> bool {
-    let parts = [stats.found, stats.inserted, stats.full, stats.absent];
-    let beyond = |part: &OutcomeStats| {
-        [part.one_roundtrip_claims, part.one_roundtrip_claims_decided, part.lines, part.cache_hits]
-            != [0; 4]
-    };
-    !parts.iter().any(beyond)
-        && parts.iter().all(|part| {
-            part.operations <= part.effective_roundtrips
-                && part.effective_roundtrips <= part.outgoing_roundtrips
-                && part.outgoing_roundtrips <= part.operations * u64::from(max_chunks)
-        })
-        && stats.inserted.claims == stats.inserted.claims_lost + stats.inserted.operations
-        && stats.found.claims == stats.found.claims_lost
-        && stats.full.claims == stats.full.claims_lost
-        && stats.absent.claims == 0
-}
-
-/// Returns whether these costs are possible with this owner's configuration.
-fn is_right_of_extensions(stats: &Stats, setup: &Setup, reaches: bool) -> bool {
+/// Returns whether these costs of a table of narrow keys are possible with this owner's configuration.
+/// The CPU `reaches` words, or not.
+pub(crate) fn is_right(stats: &Stats, setup: &Setup, reaches: bool) -> bool {
     let Setup { config, cache_entries } = *setup;
     let Stats { found, inserted, full, absent, .. } = *stats;
     let parts = [found, inserted, full, absent];
     // An adaptive C may be as small as 8, and linear walks may stop between two chunks.
-    let most_chunks = u64::from(config.chunk_buckets) * u64::from(config.max_chunks) / 8 + 1;
+    let most_chunks = match setup.is_paper() {
+        true => u64::from(config.max_chunks),
+        false => u64::from(config.chunk_buckets) * u64::from(config.max_chunks) / 8 + 1,
+    };
     let costs = parts.iter().all(|part| {
         let without_read = part.one_roundtrip_claims_decided + part.cache_hits + part.lines;
         part.operations <= part.effective_roundtrips + without_read

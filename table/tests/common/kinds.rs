@@ -1,5 +1,7 @@
 //! The kinds of tables, with keys that have numbers, for cases that run on each of them.
 
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Acquire;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
@@ -273,7 +275,7 @@ impl Numbers for NarrowKeys {
     }
 
     fn is_right(stats: &Stats, ended: [u64; 5], setup: &Setup, access: DirectAccess) -> bool {
-        counts_operations(stats, ended) && is_right(stats, setup, access)
+        counts_operations(stats, ended) && is_right(stats, setup, access != DirectAccess::None)
     }
 }
 
@@ -333,6 +335,17 @@ impl<const W: usize> Numbers for WideKeys<W> {
             count => Err(format!("{count} buckets of {} keys", found.len())),
         }
     }
+}
+
+/// Returns the numbers below `limit` of the wide keys that are written in these words, at any place.
+pub(crate) fn wide_keys_in<const W: usize>(words: &[AtomicU64], limit: u64) -> Vec<u64> {
+    let config = WideKeys::<W>::config(Config::paper(8), 1);
+    let words: Vec<u64> = words.iter().map(|word| word.load(Acquire)).collect();
+    let number = |words: &[u64]| words[W - 1];
+    let is_key = |words: &&[u64]| {
+        number(words) < limit && **words == WideKeys::<W>::key(&config, number(words))
+    };
+    words.windows(W).filter(is_key).map(number).collect()
 }
 
 /// The parts of a number in the bits of a key: their first bits and widths, in the number and in the

@@ -1,139 +1,21 @@
-//! Tables against a set: random sizes and loads, random operations, several owners at once.
+//! Tables against a set: random sizes and loads, random operations in every form of call, several
+//! owners in turn.
 
-use std::collections::{BTreeSet, HashSet};
-use std::sync::Mutex;
+use core::cell::RefCell;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use std::collections::BTreeSet;
 
-use probeline_exchange::testing::{AnyEngine, Replay, seeds};
-use probeline_sim::{Cluster, DirectAccess, Faults, Model, Rng, stage};
-use probeline_table::{
-    Config, Ended, Finished, Intent, OneRoundtrip, OperationError, Outcome, Probing, Table, Tag,
-    TreeConfig,
-};
-use probeline_transport::{Alone, Exchange, Owner, Transport};
+use probeline_exchange::testing::AnyEngine;
+use probeline_pipeline::OperationFuture;
+use probeline_sim::{Cluster, DirectAccess, Model};
+use probeline_table::{Config, Ended, Intent, OneRoundtrip, Probing, TreeConfig};
+use probeline_transport::{Alone, Owner, Transport};
 use proptest::prelude::*;
 
-use super::simulated::plan;
-use crate::common::account::{Account, End};
-use crate::common::drive::{Drive, Plan};
+use crate::common::account::End;
 use crate::common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
-use crate::common::{CachedTable, cache, content, key, own_words, storage};
-
-/// Returns a plan for narrow keys without operations that fail.
-fn calm(seed: u64) -> Plan {
-    let mut plan = plan(seed, Faults { torn_read_ppm: 400_000, ..Faults::none() }, 60);
-    plan.sim.word_reads_whole = seed.is_multiple_of(2);
-    plan
-}
-
-/// One operation at a time: each outcome equals that of a set, and an operation is full exactly if
-/// every bucket within the probe limit is occupied.
-#[test]
-fn sequential_operations() {
-    for seed in seeds(100) {
-        let _replay = Replay(seed);
-        let plan = calm(seed);
-        let (owners, keys, submits) = (plan.sim.owners, plan.keys, plan.submits);
-        let mut drive = Drive::<NarrowKeys>::new(plan, AnyEngine::new);
-        let (mut set, mut rng) = (HashSet::new(), Rng::new(seed, 7));
-        for _ in 0..submits {
-            let number = rng.below(keys);
-            let key = key(number);
-            let owner = usize::try_from(rng.below(owners.into())).unwrap();
-            let (is_there, has_room) = drive.look(number).unwrap();
-            assert_eq!(is_there, set.contains(&key));
-            if rng.chance(300_000) {
-                assert_eq!(drive.tables[owner].find(key), Ok(is_there));
-                continue;
-            }
-            let expected = match (is_there, has_room) {
-                (true, _) => Outcome::Found,
-                (false, true) => Outcome::Inserted,
-                (false, false) => Outcome::Full,
-            };
-            if rng.chance(300_000) {
-                // Either of the two may execute first.
-                let mut results = [Ok(Outcome::Full); 2];
-                drive.tables[owner].find_or_put_batch(&[key; 2], &mut results).unwrap();
-                let other = if has_room { Outcome::Found } else { expected };
-                let are_right = results.contains(&Ok(expected)) && results.contains(&Ok(other));
-                assert!(
-                    are_right && (expected != other || results[0] == results[1]),
-                    "{results:?}"
-                );
-            } else {
-                assert_eq!(drive.tables[owner].find_or_put(key), Ok(expected));
-            }
-            if expected == Outcome::Inserted {
-                set.insert(key);
-            }
-        }
-        let found: HashSet<u64> = drive.tables.iter().flat_map(Table::local).collect();
-        assert_eq!(found, set);
-    }
-}
-
-/// Blocking calls on one thread for each owner, mixed with some submitted operations.
-#[test]
-fn blocking_bodies() {
-    for seed in seeds(40) {
-        let _replay = Replay(seed);
-        let plan = calm(seed);
-        let sizes = NarrowKeys::sizes(&plan.setups[0].config, plan.operations);
-        let (window_words, slots) = (sizes.window_words, sizes.slots);
-        let sim = probeline_sim::Config { window_words, slots, ..plan.sim };
-        let account = Mutex::new(Account::default());
-        let parts = stage::run(&Cluster::new(sim).unwrap(), |engine, mut exchange| {
-            let setup = plan.setups[exchange.me().0 as usize];
-            let storage = storage(plan.operations);
-            let engine = AnyEngine::new(engine);
-            let table = Table::open(engine, setup.config, storage, &mut exchange).unwrap();
-            let mut table = table.with_cache(cache(setup.cache_entries));
-            body(&plan, &mut table, &account);
-            exchange.barrier().unwrap();
-            (*table.layout(), own_words(&table))
-        })
-        .unwrap();
-        let ring: Vec<u64> = parts.iter().flat_map(|(_, words)| words.clone()).collect();
-        let content = content(&parts[0].0, &ring);
-        let checked = content.and_then(|set| account.into_inner().unwrap().check(&set));
-        assert_eq!(checked, Ok(()), "seed {seed}");
-    }
-}
-
-/// Runs one owner's share of the operations. The account is never locked during a call, in which
-/// other owners run.
-fn body(plan: &Plan, table: &mut CachedTable<AnyEngine<'_>>, account: &Mutex<Account>) {
-    let account = || account.lock().unwrap();
-    let owners = u64::from(plan.sim.owners);
-    let me = u64::from(table.transport().geometry().me.0);
-    let mut rng = Rng::new(plan.sim.seed, 8 + me);
-    let mut out = vec![Finished::default(); plan.poll_room as usize];
-    let mut running = 0;
-    for tag in (me..plan.submits).step_by(usize::try_from(owners).unwrap()) {
-        let key = key(rng.below(plan.keys));
-        let find = rng.chance(plan.finds_ppm);
-        let intent = if find { Intent::Find } else { Intent::FindOrPut };
-        account().begin(tag, key, intent);
-        if rng.chance(300_000) {
-            match table.submit(Tag(tag), key, intent) {
-                Ok(()) => running += 1,
-                Err(_) => account().refused(tag),
-            }
-        } else {
-            match table.call(&key, intent) {
-                Err(OperationError::Busy) => account().refused(tag),
-                end => _ = account().end(tag, end).unwrap(),
-            }
-        }
-        while running > 0 && (rng.chance(500_000) || tag + owners >= plan.submits) {
-            let ended = table.poll_into(&mut out).unwrap();
-            for end in ended {
-                account().end(end.tag.0, end.result).unwrap();
-            }
-            running -= ended.len();
-        }
-    }
-}
 
 /// A number and what to do with its key, in a table of some owners.
 #[derive(Clone, Debug)]
@@ -152,7 +34,7 @@ fn cases() -> impl Strategy<Value = Case> {
     let probing = prop_oneof![Just(Probing::Linear), Just(Probing::Lines), Just(Probing::Jump)];
     let one_roundtrip = prop_oneof![Just(OneRoundtrip::On), Just(OneRoundtrip::Off)];
     let cache_entries = prop_oneof![Just(0), Just(4), Just(64), Just(1_024)];
-    let steps = prop::collection::vec((0_u64..400, 0_u8..6), 1..30);
+    let steps = prop::collection::vec((0_u64..400, 0_u8..8), 1..30);
     (steps, 1_u32..5, probing, one_roundtrip, cache_entries, any::<u64>()).prop_map(
         |(steps, owners, probing, one_roundtrip, cache_entries, seed)| Case {
             steps,
@@ -196,24 +78,22 @@ impl Case {
             let engine = cluster.engine(Owner(owner)).unwrap();
             kinds::new(AnyEngine::new(engine), config(false), OPERATIONS, self.cache_entries)
         };
-        self.run::<K>(&mut (0..self.owners).map(open).collect::<Vec<_>>())?;
+        self.run::<K>((0..self.owners).map(open).collect())?;
         let engine = probeline_shm::Builder::new(sizes).open(&mut Alone).unwrap();
-        self.run::<K>(&mut [kinds::open(
-            AnyEngine::new(engine),
-            config(true),
-            OPERATIONS,
-            &mut Alone,
-        )])
+        let engine = AnyEngine::new(engine);
+        self.run::<K>(vec![kinds::open(engine, config(true), OPERATIONS, &mut Alone)])
     }
 
     /// Runs operations in every form of call, and compares their outcomes with a set.
     fn run<K: Numbers>(
         &self,
-        tables: &mut [Numbered<AnyEngine<'_>, K>],
+        tables: Vec<Numbered<AnyEngine<'_>, K>>,
     ) -> Result<(), TestCaseError> {
         let (config, mut set) = (*tables[0].config(), BTreeSet::new());
+        let mut tables: Vec<_> = tables.into_iter().map(RefCell::new).collect();
         for (nth, &(number, what)) in self.steps.iter().enumerate() {
             let owner = nth % tables.len();
+            // More than there is storage for.
             let last = if what < 2 { number } else { number + 8 };
             let intent = if what % 2 == 0 { Intent::FindOrPut } else { Intent::Find };
             let mut expect = |number| match (set.contains(&number), intent) {
@@ -226,16 +106,40 @@ impl Case {
             };
             let expected: Vec<End> = (number..=last).map(|number| Ok(expect(number))).collect();
             let keys: Vec<K::Key> = (number..=last).map(|n| K::key(&config, n)).collect();
-            let results = kinds::run_in_form(&mut tables[owner], &keys, what / 2, intent);
+            let table = &mut tables[owner];
+            let results = match what / 2 {
+                3 => run_futures(table, &keys, intent),
+                form => kinds::run_in_form(table.get_mut(), &keys, form, intent),
+            };
             prop_assert_eq!(results, expected, "step {}", nth);
         }
+        let mut tables: Vec<_> = tables.into_iter().map(RefCell::into_inner).collect();
         let parts = tables.iter_mut().flat_map(|table| kinds::part(table).unwrap());
         let (mut content, expected) = (parts.collect::<Vec<_>>(), set.iter().copied());
         content.sort_unstable();
         prop_assert_eq!(content, expected.collect::<Vec<_>>());
-        prop_assert_eq!(K::content(tables, (0..410).collect()), Ok(Some(set)));
+        prop_assert_eq!(K::content(&mut tables, (0..410).collect()), Ok(Some(set)));
         Ok(())
     }
+}
+
+/// Runs operations as futures, which are polled in turn.
+fn run_futures<T: Transport, K: Numbers>(
+    table: &RefCell<Numbered<T, K>>,
+    keys: &[K::Key],
+    intent: Intent,
+) -> Vec<End> {
+    let mut context = Context::from_waker(Waker::noop());
+    let future = |key| (OperationFuture::new(table, key, intent), None);
+    let mut futures: Vec<_> = keys.iter().map(future).collect();
+    while futures.iter().any(|(_, end)| end.is_none()) {
+        for (future, end) in futures.iter_mut().filter(|(_, end)| end.is_none()) {
+            if let Poll::Ready(result) = Pin::new(future).poll(&mut context) {
+                *end = Some(result);
+            }
+        }
+    }
+    futures.into_iter().filter_map(|(_, end)| end).collect()
 }
 
 proptest! {

@@ -13,7 +13,7 @@ use crate::common::kinds::{NarrowKeys, Numbers, TreeKeys, WideKeys};
 
 /// Returns a plan of random sizes with `faults`; the number of keys is between a half and three
 /// halves of the number of buckets, of which each owner has at most `most_lines` lines.
-pub(crate) fn plan(seed: u64, mut faults: Faults, most_lines: u64) -> Plan {
+fn plan(seed: u64, mut faults: Faults, most_lines: u64) -> Plan {
     let key_step = if seed.is_multiple_of(4) { 4 } else { 1 };
     if key_step > 1 {
         // With words full of zero bytes, an operation takes dozens of confirmations. If one in six
