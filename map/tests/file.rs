@@ -11,10 +11,10 @@ use probeline_exchange::Thread;
 use probeline_exchange::testing::Watched;
 use probeline_map::saved::Header;
 use probeline_map::{
-    CollectiveError, Config, FileError, Loaded, Map, Mode, Operation, OperationError, Written,
+    CollectiveError, Config, FileError, Loaded, Map, Mode, OperationError, Written,
 };
 use probeline_shm::Builder;
-use probeline_transport::{Alone, Exchange, Owner, Transport};
+use probeline_transport::{Exchange, Owner, Transport};
 
 type Rank<K, V> = common::AnyMap<K, V>;
 
@@ -120,36 +120,36 @@ fn refuses_mismatched_files() {
         })
     };
     let config = Config::for_entries(ENTRIES, 2);
-    let name = path.display().to_string();
-    let cut = load(&good[..good.len() - 1], config);
-    assert_eq!(
-        cut[1],
-        format!(
-            "cannot load {name}: it has 192071 bytes, and 192072 by its header; it was cut short or \
-             changed: load another copy"
-        )
+    let name = path.display();
+    let changed = |at: usize, bit: u8| {
+        let mut bytes = good.clone();
+        bytes[at] ^= bit;
+        bytes
+    };
+    let cut = format!(
+        "cannot load {name}: it has 192071 bytes, and 192072 by its header; it was cut short or \
+         changed: load another copy"
     );
-    let longer = load(&[&good[..], &[0]].concat(), config);
-    assert!(longer[0].contains("192073 bytes, and 192072"), "{longer:?}");
+    let entry = format!(
+        "cannot load {name}: entry 700 is damaged; clear the map and load another copy, or go on \
+         with the entries that were loaded"
+    );
     let no_map = "it is not a saved map: give a file that Map::save has written";
-    assert!(load(&good[..20], config)[0].ends_with(no_map));
-    assert!(load(b"", config)[0].ends_with(no_map));
-    let mut damaged = good.clone();
-    damaged[Header::BYTES + 192 * 700 + 100] ^= 4;
-    let damaged = load(&damaged, config);
-    assert_eq!(damaged[0], "owner 1 could not do its part of a collective call: see its error");
-    assert_eq!(
-        damaged[1],
-        format!(
-            "cannot load {name}: entry 700 is damaged; clear the map and load another copy, or go on \
-             with the entries that were loaded"
-        )
-    );
-    let mut header = good.clone();
-    header[50] ^= 1;
-    assert!(load(&header, config)[0].ends_with("its header is damaged: load another copy"));
-    let format = load(&good, Config { format: 3, ..config });
-    assert!(format[0].contains("have format 0, those of this map 3"), "{format:?}");
+    let other = "owner 1 could not do its part of a collective call: see its error";
+    let damaged = changed(Header::BYTES + 192 * 700 + 100, 4);
+    for (bytes, of, texts) in [
+        (good[..good.len() - 1].to_vec(), config, [&*cut; 2]),
+        ([&good[..], &[0]].concat(), config, ["192073 bytes, and 192072"; 2]),
+        (good[..20].to_vec(), config, [no_map; 2]),
+        (Vec::new(), config, [no_map; 2]),
+        (damaged, config, [other, &entry]),
+        (changed(50, 1), config, ["its header is damaged: load another copy"; 2]),
+        (good.clone(), Config { format: 3, ..config }, ["have format 0, those of this map 3"; 2]),
+    ] {
+        for (said, text) in load(&bytes, of).iter().zip(texts) {
+            assert!(said.contains(text), "{said}");
+        }
+    }
     fs::write(&path, &good).unwrap();
     let sizes = on_ranks(1, config, |map: &mut Rank<[u64; 9], Value>, member| {
         map.load(&path, member).unwrap_err().to_string()
@@ -328,6 +328,9 @@ fn checks_save_before_work() {
     fs::write(&good, "older").unwrap();
     assert_eq!(check(&good), [Ok(()), Ok(())]);
     assert_eq!(fs::read(&good).unwrap(), b"older");
+    // A name that is a folder is refused, and the file beside it is another program's.
+    let foreign = PathBuf::from(format!("{}.partial", folder.display()));
+    fs::write(&foreign, b"another's").unwrap();
     let empty = PathBuf::new();
     for (path, what) in [(&missing, "create"), (&folder, "replace"), (&empty, "create")] {
         let [first, second] = <[_; 2]>::try_from(check(path)).unwrap();
@@ -339,6 +342,8 @@ fn checks_save_before_work() {
         assert_eq!(saved, [first]);
         assert_eq!(second, "owner 0 could not do its part of a collective call: see its error");
     }
+    assert_eq!(fs::read(&foreign).unwrap(), b"another's");
+    fs::remove_file(&foreign).unwrap();
     fs::remove_dir_all(&folder).unwrap();
 }
 
@@ -369,22 +374,4 @@ fn failed_count_ends_all_saves() {
         FileError::Collective(CollectiveError::Operation(OperationError::Window))
     );
     assert!(own && !path("hidden").exists(), "{failed:?}");
-}
-
-/// A name that is a folder is refused; the file beside it is another program's.
-#[test]
-fn refused_save_keeps_foreign_partial() {
-    let config = Config::new(64);
-    let engine = Builder::new(config.sizes::<u64, u64>(4)).open(&mut Alone).unwrap();
-    let mut map =
-        Map::<_, _, u64, u64>::open(engine, config, [Operation::EMPTY; 4], &mut Alone).unwrap();
-    let folder = std::env::temp_dir().join(format!("probeline-partial-{}", std::process::id()));
-    let (name, partial) = (folder.join("results"), folder.join("results.partial"));
-    fs::create_dir_all(&name).unwrap();
-    fs::write(&partial, b"another's").unwrap();
-    map.check_save(&name, &mut Alone).unwrap_err();
-    assert!(partial.exists(), "removed by check_save");
-    map.save(&name, &mut Alone).unwrap_err();
-    assert!(partial.exists(), "removed by save");
-    fs::remove_dir_all(folder).unwrap();
 }

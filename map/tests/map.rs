@@ -6,9 +6,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Context, Poll, Waker};
 use std::collections::HashMap;
 
-use crate::common::{
-    AnyMap, Key, ROUNDTRIP_NS, Value, key, on_ranks, on_shm, open, sim, storage, value,
-};
+use crate::common::{AnyMap, Key, Value, key, on_ranks, on_shm, open, sim, storage, value};
+use probeline_exchange::Thread;
 use probeline_exchange::testing::{AnyEngine, OtherBuild};
 use probeline_map::{
     BatchError, Bytes, CollectiveError, Config, ConfigError, Finished, Map, Mode, OperationError,
@@ -19,33 +18,48 @@ use probeline_sim::Cluster;
 use probeline_transport::{Alone, Exchange, Owner, PostError, Transport};
 use proptest::prelude::*;
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    Get,
+    Put,
+    PutIfAbsent,
+    Remove,
+}
+
+use Act::{Get, Put, PutIfAbsent, Remove};
+
+impl Act {
+    fn request(self, number: u64, put: u64) -> Request<Value> {
+        match self {
+            Get => Request::Get,
+            Put => Request::Put(value(number, put)),
+            PutIfAbsent => Request::PutIfAbsent(value(number, put)),
+            Remove => Request::Remove,
+        }
+    }
+}
+
+/// Forms of a call: blocking, of bytes, submitted, and as a future.
+const FORMS: u8 = 4;
+
 #[derive(Clone, Debug)]
 enum Step {
-    Get(u64),
-    Put(u64),
-    PutIfAbsent(u64),
-    Remove(u64),
-    GetBatch(u64, usize),
-    PutBatch(u64, usize, bool),
-    RemoveBatch(u64, usize),
-    Compute(u64),
+    One(u8, Act, u64),
+    /// Of keys from this number on.
+    Batch(Act, u64, usize),
+    Compute(u8, u64),
     AdvanceAge,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let number = 0_u64..40;
+    let acts = || prop::sample::select(vec![Get, Put, PutIfAbsent, Remove]);
+    let counted = (acts(), 0_u64..40, 0_usize..20);
     prop::collection::vec(
         prop_oneof![
-            number.clone().prop_map(Step::Get),
-            number.clone().prop_map(Step::Put),
-            number.clone().prop_map(Step::PutIfAbsent),
-            number.clone().prop_map(Step::Remove),
-            (number.clone(), 0_usize..20).prop_map(|(first, count)| Step::GetBatch(first, count)),
-            (number.clone(), 0_usize..20, any::<bool>())
-                .prop_map(|(first, count, over)| Step::PutBatch(first, count, over)),
-            (number.clone(), 0_usize..5).prop_map(|(first, count)| Step::RemoveBatch(first, count)),
-            number.prop_map(Step::Compute),
-            Just(Step::AdvanceAge),
+            4 => (0..FORMS, acts(), 0_u64..40).prop_map(|(form, act, at)| Step::One(form, act, at)),
+            3 => counted.prop_map(|(act, first, count)| Step::Batch(act, first, count)),
+            1 => (0..FORMS, 0_u64..40).prop_map(|(form, number)| Step::Compute(form, number)),
+            1 => Just(Step::AdvanceAge),
         ],
         1..120,
     )
@@ -57,13 +71,26 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 struct Model {
     /// The last value put for each key that was not removed.
     last: HashMap<u64, u64>,
-    /// The number of entries.
-    entries: i64,
-    puts: u64,
     expected: Stats,
 }
 
 impl Model {
+    fn ended(
+        &mut self,
+        (act, number, put): (Act, u64, u64),
+        outcome: Outcome<Value>,
+    ) -> Result<(), TestCaseError> {
+        match outcome {
+            Outcome::Hit(found) => self.got(number, Some(found)),
+            Outcome::Miss => self.got(number, None),
+            Outcome::Written(written) => {
+                prop_assert!(act != Put || written != Written::Present);
+                prop_assert!(act != PutIfAbsent || written != Written::Updated);
+                self.written(number, put, written)
+            }
+        }
+    }
+
     fn got(&mut self, number: u64, found: Option<Value>) -> Result<(), TestCaseError> {
         match found {
             Some(found) => {
@@ -85,17 +112,11 @@ impl Model {
     fn written(&mut self, number: u64, put: u64, written: Written) -> Result<(), TestCaseError> {
         let expected = &mut self.expected;
         match written {
-            Written::Inserted => {
-                expected.inserts += 1;
-                self.entries += 1;
-            }
+            Written::Inserted => expected.inserts += 1,
             Written::Evicted => expected.evictions += 1,
             Written::Updated => expected.updates += 1,
             Written::Present => expected.present += 1,
-            Written::Removed => {
-                expected.removes += 1;
-                self.entries -= 1;
-            }
+            Written::Removed => expected.removes += 1,
             Written::Absent => expected.absent += 1,
             Written::Dropped => prop_assert!(false, "no other client is in the way"),
         }
@@ -153,97 +174,121 @@ fn batch_computes_missing_values() {
     }
 }
 
-fn is_the_model(mut map: AnyMap<Key, Value>, steps: Vec<Step>) -> Result<(), TestCaseError> {
-    let mut model = Model::default();
-    for step in steps {
-        model.puts += 1;
-        let put = model.puts;
+/// Runs a request in any form of call.
+fn run_one(
+    map: &mut Shared<AnyMap<Key, Value>>,
+    form: u8,
+    key: &Key,
+    request: Request<Value>,
+) -> Outcome<Value> {
+    match (form, request) {
+        (0, Request::Get) => map.map().get(key).unwrap().map_or(Outcome::Miss, Outcome::Hit),
+        (0, Request::Put(value)) => Outcome::Written(map.map().put(key, &value).unwrap()),
+        (0, Request::PutIfAbsent(value)) => {
+            Outcome::Written(map.map().put_if_absent(key, &value).unwrap())
+        }
+        (0, _) => Outcome::Written(map.map().remove(key).unwrap()),
+        (1, _) => {
+            let (value, mut room) = (request.value().copied().unwrap_or_default(), [0; 13]);
+            let bytes = request.map(|_| value.bytes());
+            match map.map().call_bytes(key.bytes(), bytes, room.bytes_mut()).unwrap() {
+                Outcome::Hit(()) => Outcome::Hit(room),
+                Outcome::Miss => Outcome::Miss,
+                Outcome::Written(written) => Outcome::Written(written),
+            }
+        }
+        (2, _) => {
+            map.map().submit(Tag(9), key, request).unwrap();
+            let mut out = [Finished::default(); 3];
+            loop {
+                if let [end] = map.map().poll_into(&mut out).unwrap() {
+                    assert_eq!(end.tag, Tag(9));
+                    return end.result.unwrap();
+                }
+            }
+        }
+        _ => block_on(map.run(key, request)).unwrap(),
+    }
+}
+
+/// Runs a batch of the keys from `first` on.
+fn run_batch(
+    map: &mut AnyMap<Key, Value>,
+    act: Act,
+    (first, count, put): (u64, usize, u64),
+) -> Vec<Outcome<Value>> {
+    let keys: Vec<Key> = (first..).take(count).map(key).collect();
+    let values: Vec<Value> = (first..).take(count).map(|number| value(number, put)).collect();
+    let mut written = vec![Written::Absent; count];
+    match act {
+        Get => {
+            let mut found = vec![Some([0; 13]); count];
+            map.get_batch(&keys, &mut found).unwrap();
+            return found.into_iter().map(|of| of.map_or(Outcome::Miss, Outcome::Hit)).collect();
+        }
+        Put => map.put_batch(&keys, &values, &mut written).unwrap(),
+        PutIfAbsent => map.put_if_absent_batch(&keys, &values, &mut written).unwrap(),
+        Remove => map.remove_batch(&keys, &mut written).unwrap(),
+    }
+    written.into_iter().map(Outcome::Written).collect()
+}
+
+fn is_the_model(map: AnyMap<Key, Value>, steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let (mut model, mut map) = (Model::default(), Shared::new(map));
+    for (put, step) in (1..).zip(steps) {
         match step {
-            Step::Get(number) => model.got(number, map.get(&key(number)).unwrap())?,
-            Step::Put(number) => {
-                let written = map.put(&key(number), &value(number, put)).unwrap();
-                prop_assert!(written != Written::Present);
-                model.written(number, put, written)?;
+            Step::One(form, act, number) => {
+                let outcome = run_one(&mut map, form, &key(number), act.request(number, put));
+                model.ended((act, number, put), outcome)?;
             }
-            Step::PutIfAbsent(number) => {
-                let written = map.put_if_absent(&key(number), &value(number, put)).unwrap();
-                prop_assert!(written != Written::Updated);
-                model.written(number, put, written)?;
+            Step::Batch(act, first, count) => {
+                let outcomes = run_batch(map.map(), act, (first, count, put));
+                for (number, outcome) in (first..).zip(outcomes) {
+                    // Requests of one batch may be in each other's way.
+                    if act != Remove && outcome == Outcome::Written(Written::Dropped) {
+                        model.expected.drops += 1;
+                        model.last.remove(&number);
+                    } else {
+                        model.ended((act, number, put), outcome)?;
+                    }
+                }
             }
-            Step::Remove(number) => {
-                let written = map.remove(&key(number)).unwrap();
-                model.written(number, put, written)?;
-            }
-            Step::Compute(number) => {
-                let before = *map.stats();
-                let mut computed = false;
-                let found = map.get_or_compute(&key(number), |_| {
+            Step::Compute(form, number) => {
+                let (before, mut computed) = (*map.map().stats(), false);
+                let compute = |_: &Key| {
                     computed = true;
                     value(number, put)
-                });
+                };
+                let found = if form % 2 == 0 {
+                    map.map().get_or_compute(&key(number), compute)
+                } else {
+                    block_on(pin!(map.get_or_compute(&key(number), compute)))
+                };
                 if !computed {
                     model.got(number, Some(found.unwrap()))?;
                     continue;
                 }
                 prop_assert_eq!(found, Ok(value(number, put)));
                 model.got(number, None)?;
-                let is_evicted = map.stats().evictions > before.evictions;
+                let is_evicted = map.map().stats().evictions > before.evictions;
                 let written = if is_evicted { Written::Evicted } else { Written::Inserted };
                 model.written(number, put, written)?;
             }
-            Step::GetBatch(first, count) => {
-                let keys: Vec<Key> = (first..).take(count).map(key).collect();
-                let mut values = vec![Some([0; 13]); count];
-                map.get_batch(&keys, &mut values).unwrap();
-                for (number, found) in (first..).zip(values) {
-                    model.got(number, found)?;
-                }
-            }
-            Step::PutBatch(first, count, over) => {
-                let keys: Vec<Key> = (first..).take(count).map(key).collect();
-                let values: Vec<Value> = (first..).take(count).map(|n| value(n, put)).collect();
-                let mut results = vec![Written::Absent; count];
-                if over {
-                    map.put_batch(&keys, &values, &mut results).unwrap();
-                } else {
-                    map.put_if_absent_batch(&keys, &values, &mut results).unwrap();
-                }
-                for (number, written) in (first..).zip(results) {
-                    // Requests of one batch may be in each other's way.
-                    if written == Written::Dropped {
-                        model.expected.drops += 1;
-                        model.last.remove(&number);
-                        model.expected.evictions += 0;
-                        continue;
-                    }
-                    model.written(number, put, written)?;
-                }
-            }
-            Step::RemoveBatch(first, count) => {
-                let keys: Vec<Key> = (first..).take(count).map(key).collect();
-                let mut results = vec![Written::Present; count];
-                map.remove_batch(&keys, &mut results).unwrap();
-                for (number, written) in (first..).zip(results) {
-                    model.written(number, put, written)?;
-                }
-            }
-            Step::AdvanceAge => map.advance_age(),
+            Step::AdvanceAge => map.map().advance_age(),
         }
     }
-    let (stats, expected) = (*map.stats(), model.expected);
-    prop_assert_eq!(
-        Stats {
-            busy: 0,
-            dropped_removes: 0,
-            bucket_reads: 0,
-            failed_checks: 0,
-            lost_claims: 0,
-            given_up: 0,
-            lost_entries: 0,
-            ..stats
-        },
-        expected
-    );
+    let (stats, expected) = (*map.map().stats(), model.expected);
+    let counted = Stats {
+        busy: 0,
+        dropped_removes: 0,
+        bucket_reads: 0,
+        failed_checks: 0,
+        lost_claims: 0,
+        given_up: 0,
+        lost_entries: 0,
+        ..stats
+    };
+    prop_assert_eq!(counted, expected);
     prop_assert_eq!(
         stats.writes(),
         expected.inserts + expected.updates + expected.evictions + expected.drops
@@ -290,82 +335,6 @@ proptest! {
     ) {
         let config = Config { candidates, ..Config::new(buckets) };
         is_the_model(on_shm(config, 4), steps)?;
-    }
-}
-
-fn roundtrips(cluster: &Cluster, call: impl FnOnce()) -> u64 {
-    let before = cluster.now_ns();
-    call();
-    (cluster.now_ns() - before) * 10 / ROUNDTRIP_NS
-}
-
-/// In a map with room, every key is in its first candidate or close to it. The roundtrips here are
-/// to the own part, a tenth of one to another owner.
-#[test]
-fn roundtrips_of_each_call() {
-    for write_then_atomic in [false, true] {
-        let config = Config { direct: false, ..Config::new(1 << 16) };
-        let sim = sim::<Key, Value>(&config, 1, 1);
-        let cluster = Cluster::new(probeline_sim::Config { write_then_atomic, ..sim }).unwrap();
-        let mut map = open::<Key, Value>(&cluster, 0, config, 1);
-        let less = u64::from(write_then_atomic);
-        for number in 0..50 {
-            let (key, first, second) = (key(number), value(number, 1), value(number, 2));
-            let miss = roundtrips(&cluster, || assert_eq!(map.get(&key), Ok(None)));
-            let insert = roundtrips(&cluster, || {
-                assert_eq!(map.put(&key, &first), Ok(Written::Inserted));
-            });
-            let hit = roundtrips(&cluster, || assert_eq!(map.get(&key), Ok(Some(first))));
-            let present = roundtrips(&cluster, || {
-                assert_eq!(map.put_if_absent(&key, &second), Ok(Written::Present));
-            });
-            let update = roundtrips(&cluster, || {
-                assert_eq!(map.put(&key, &second), Ok(Written::Updated));
-            });
-            let remove = roundtrips(&cluster, || {
-                assert_eq!(map.remove(&key), Ok(Written::Removed));
-            });
-            assert_eq!(
-                [miss, insert, hit, present, update, remove],
-                [1, 3 - less, 1, 1, 4 - less, 2],
-                "write_then_atomic: {write_then_atomic}, key {number}"
-            );
-            // An insert into the bucket again, which is dropped now, compares nothing first.
-            assert_eq!(map.put(&key, &first), Ok(Written::Inserted));
-        }
-    }
-}
-
-/// A put of a key that is not there, without a claim along with the first READ.
-#[test]
-fn late_claim_costs_one_roundtrip() {
-    let config = Config { direct: false, claims_with_read: false, ..Config::new(1 << 16) };
-    let cluster = Cluster::new(sim::<Key, Value>(&config, 1, 1)).unwrap();
-    let mut map = open::<Key, Value>(&cluster, 0, config, 1);
-    let insert = roundtrips(&cluster, || {
-        assert_eq!(map.put(&key(1), &value(1, 1)), Ok(Written::Inserted));
-    });
-    assert_eq!(insert, 4);
-}
-
-/// With one candidate in one bucket, the newest entry remains.
-#[test]
-fn evicts_oldest_entry() {
-    let config = Config { candidates: 4, ..Config::new(4) };
-    for direct in [true, false] {
-        let config = Config { direct, ..config };
-        let mut map = on_shm::<u64, u64>(config, 2);
-        let mut number = 0;
-        while map.stats().evictions < 20 {
-            map.put(&number, &(number + 1)).unwrap();
-            map.advance_age();
-            number += 1;
-        }
-        // Each key has most of the four buckets as candidates.
-        let newest = (number - 4..number).filter(|key| map.get(key) == Ok(Some(key + 1))).count();
-        assert!(newest >= 2, "{newest} of the last four keys are left");
-        assert_eq!(map.get(&(number - 1)), Ok(Some(number)));
-        assert_eq!(map.get(&0), Ok(None));
     }
 }
 
@@ -432,6 +401,7 @@ fn stores_entries_of_any_size() {
 type LongKey = Bytes<80>;
 type LongValue = Bytes<128>;
 
+/// In all forms of call.
 #[test]
 fn keeps_run_time_sizes() {
     let bytes = |len: usize| LongKey::new(&[7; 80][..len]).unwrap();
@@ -450,6 +420,10 @@ fn keeps_run_time_sizes() {
         assert_eq!(map.get(&bytes(8)), Err(refused));
         assert_eq!(map.put(&bytes(9), &value(4)), Err(refused));
         assert_eq!(map.submit(Tag(0), &bytes(10), Request::Get), Err(refused));
+        let (key, mut room) = ([7; 9], [0; 3]);
+        assert_eq!(map.call_bytes(&key[1..], Request::Get, &mut room), Err(refused));
+        assert_eq!(map.call_bytes(&key, Request::Get, &mut room[1..]), Err(refused));
+        assert_eq!(map.call_bytes(&key, Request::Put(&[1, 2]), &mut room), Err(refused));
         let of_batch = BatchError::Failed { place: 1, error: refused };
         let mut written = [Written::Absent; 2];
         let short = map.put_batch(&[bytes(9); 2], &[value(3), value(2)], &mut written);
@@ -502,68 +476,6 @@ fn blocking_beside_submitted_calls() {
     assert_eq!(map.get(&1), Err(OperationError::Busy), "results hold all storage");
 }
 
-#[test]
-fn calls_of_bytes() {
-    for direct in [true, false] {
-        let config = Config { direct, key_bytes: 9, value_bytes: 3, ..Config::new(300) };
-        let mut map = on_shm::<LongKey, LongValue>(config, 3);
-        let (key, mut room) = ([7; 9], [0; 3]);
-        let refused = Err(OperationError::Post(PostError::OutOfRange));
-        assert_eq!(map.call_bytes(&key[1..], Request::Get, &mut room), refused);
-        assert_eq!(map.call_bytes(&key, Request::Get, &mut room[1..]), refused);
-        assert_eq!(map.call_bytes(&key, Request::Put(&[1, 2]), &mut room), refused);
-        assert_eq!(map.call_bytes(&key, Request::Get, &mut room), Ok(Outcome::Miss));
-        for (request, written) in [
-            (Request::Put(&[1, 2, 3][..]), Written::Inserted),
-            (Request::PutIfAbsent(&[4, 5, 6]), Written::Present),
-        ] {
-            let outcome = map.call_bytes(&key, request, &mut room);
-            assert_eq!(outcome, Ok(Outcome::Written(written)));
-        }
-        assert_eq!(map.call_bytes(&key, Request::Get, &mut room), Ok(Outcome::Hit(())));
-        assert_eq!(room, [1, 2, 3]);
-        let removed = Ok(Outcome::Written(Written::Removed));
-        assert_eq!(map.call_bytes(&key, Request::Remove, &mut room), removed);
-    }
-}
-
-#[test]
-fn submitted_requests_and_futures() {
-    for direct in [true, false] {
-        let config = Config { direct, ..Config::new(1_000) };
-        let mut map = on_shm::<u64, u64>(config, 4);
-        let (mut next, mut hits, mut out) = (0, 0, [Finished::default(); 3]);
-        while next < 200 || map.in_flight() > 0 {
-            let request = if next < 100 { Request::Put(next * 3) } else { Request::Get };
-            if next < 200 && (next != 100 || map.in_flight() == 0) && map.has_room() {
-                map.submit(Tag(next), &(next % 100), request).unwrap();
-                next += 1;
-                continue;
-            }
-            for end in map.poll_into(&mut out).unwrap() {
-                match end.result.unwrap() {
-                    Outcome::Hit(value) => {
-                        assert_eq!(value, (end.tag.0 - 100) * 3);
-                        hits += 1;
-                    }
-                    outcome => assert_eq!(outcome, Outcome::Written(Written::Inserted)),
-                }
-            }
-        }
-        assert_eq!(hits, 100);
-        let mut shared = Shared::new(map);
-        assert_eq!(block_on(shared.get(&7)), Ok(Outcome::Hit(21)));
-        assert_eq!(block_on(shared.put(&7, &8)), Ok(Outcome::Written(Written::Updated)));
-        assert_eq!(block_on(shared.put_if_absent(&7, &9)), Ok(Outcome::Written(Written::Present)));
-        assert_eq!(block_on(shared.remove(&7)), Ok(Outcome::Written(Written::Removed)));
-        assert_eq!(block_on(shared.get(&7)), Ok(Outcome::Miss));
-        for (computed, expected) in [(5, 5), (6, 5)] {
-            assert_eq!(block_on(pin!(shared.get_or_compute(&7, |_| computed))), Ok(expected));
-        }
-        assert_eq!(shared.map().stats().removes, 1);
-    }
-}
-
 fn block_on<R>(mut future: impl Future<Output = R> + Unpin) -> R {
     let mut context = Context::from_waker(Waker::noop());
     loop {
@@ -586,38 +498,38 @@ fn refuses_bad_configurations() {
         Ok(_) => panic!("{config:?} is accepted"),
         Err(error) => error,
     };
-    assert_eq!(
-        refused(Config { buckets_per_owner: 101, ..good }, 2).to_string(),
-        "buckets_per_owner is 101: the windows have room for 100 of 8 words; open the engine with \
-         config.sizes(operations)"
-    );
-    assert_eq!(
-        refused(Config { first_word: 800, ..good }, 2).to_string(),
-        "buckets_per_owner is 100: the windows have no room for a single one of 8 words; open the \
-         engine with config.sizes(operations)"
-    );
-    assert_eq!(
-        refused(Config::new(0), 2).to_string(),
-        "buckets_per_owner is 0: it must be at least 1"
-    );
+    for (config, operations, text) in [
+        (
+            Config { buckets_per_owner: 101, ..good },
+            2,
+            "buckets_per_owner is 101: the windows have room for 100 of 8 words; open the engine with \
+             config.sizes(operations)",
+        ),
+        (
+            Config { first_word: 800, ..good },
+            2,
+            "buckets_per_owner is 100: the windows have no room for a single one of 8 words; open the \
+             engine with config.sizes(operations)",
+        ),
+        (Config::new(0), 2, "buckets_per_owner is 0: it must be at least 1"),
+        (Config { candidates: 9, ..good }, 2, "candidates is 9: it must be 1 to 8"),
+        (Config { claim_ticks: 0, ..good }, 2, "claim_ticks is 0: it must be 1 to 24"),
+        (Config { lock_attempts: 0, ..good }, 2, "lock_attempts is 0: it must be 1 to 4294967295"),
+        (
+            good,
+            3,
+            "storage for 3 operations: the engine has slots for 2; open it with config.sizes(3), or \
+             pass less storage",
+        ),
+    ] {
+        assert_eq!(refused(config, operations).to_string(), text);
+    }
     let odd = ConfigError::Multiple { what: "first_word", found: 4, of: 8 };
     assert_eq!(refused(Config { first_word: 4, ..good }, 2), odd);
-    for (config, range) in [
-        (Config { candidates: 9, ..good }, "candidates is 9: it must be 1 to 8"),
-        (Config { claim_ticks: 0, ..good }, "claim_ticks is 0: it must be 1 to 24"),
-        (Config { lock_attempts: 0, ..good }, "lock_attempts is 0: it must be 1 to 4294967295"),
-    ] {
-        assert_eq!(refused(config, 2).to_string(), range);
-    }
     // The lock of the part needs a line.
     let locked = Config { mode: Mode::PartLocks, ..good };
     let full = ConfigError::Room { what: "buckets_per_owner", found: 100, max: 99, words: 8 };
     assert_eq!(refused(locked, 2), full);
-    assert_eq!(
-        refused(good, 3).to_string(),
-        "storage for 3 operations: the engine has slots for 2; open it with config.sizes(3), or pass \
-         less storage"
-    );
     let depth = good.sizes::<u64, u64>(2).with_depth(6);
     let shallow = AnyEngine::new(Builder::new(depth).open(&mut Alone).unwrap());
     let error = Map::<_, _, u64, u64>::new(shallow, good, storage(2)).err();
@@ -635,60 +547,44 @@ fn refuses_bad_configurations() {
     );
 }
 
-/// Owners that disagree are told, and none of them waits for ever.
+/// The texts of differing parameters, and the direct path only if all owners may take it.
 #[test]
 fn names_owners_with_other_parameters() {
-    type Opened = Result<bool, CollectiveError>;
+    fn open<V: Plain>(config: Config, member: &mut Thread) -> Result<bool, CollectiveError> {
+        let engine = Builder::new(Config::new(200).sizes::<u64, [u64; 20]>(2)).open(member);
+        let engine = AnyEngine::new(engine.unwrap());
+        let map = Map::<_, _, u64, V>::open(engine, config, storage(2), member);
+        let opened = map.map(|map| map.is_direct());
+        member.barrier().unwrap();
+        opened
+    }
+    let good = Config::new(100);
     // The second owner may have wider values.
-    let open = |config: [Config; 2], wide: bool| -> Vec<Opened> {
-        on_ranks(2, |member| {
-            let engine = Builder::new(Config::new(200).sizes::<u64, [u64; 20]>(2)).open(member);
-            let (engine, me) = (AnyEngine::new(engine.unwrap()), member.me().0);
-            let config = config[me as usize];
-            let opened = if me == 1 && wide {
-                let map = Map::<_, _, u64, [u64; 2]>::open(engine, config, storage(2), member);
-                map.map(|map| map.is_direct())
-            } else {
-                let map = Map::<_, _, u64, u64>::open(engine, config, storage(2), member);
-                map.map(|map| map.is_direct())
-            };
-            member.barrier().unwrap();
-            opened
+    let opened = |other: Config, is_wide: bool| {
+        on_ranks(2, |member| match member.me() {
+            Owner(0) => open::<u64>(good, member),
+            _ if is_wide => open::<[u64; 2]>(other, member),
+            _ => open::<u64>(other, member),
         })
     };
-    let good = Config::new(100);
-    assert_eq!(open([good; 2], false), [Ok(true), Ok(true)]);
-    let posted = Config { direct: false, ..good };
-    assert_eq!(open([good, posted], false), [Ok(false), Ok(false)]);
-    let text = |opened: &Opened| opened.unwrap_err().to_string();
-    let other = open([good, Config { candidates: 5, ..good }], false);
-    assert_eq!(
-        text(&other[0]),
-        "owner 1 has other parameters: its number of candidates is 5, here it is 6; \
-         start all of them with the same parameters"
-    );
-    let format = open([good, Config { format: 7, ..good }], false);
-    assert_eq!(
-        text(&format[0]),
-        "owner 1 has other parameters: its format of keys and values is 7, here it \
-         is 0; start all of them with the same parameters"
-    );
-    let mode = open([good, Config { mode: Mode::Unlocked, ..good }], false);
-    assert_eq!(
-        text(&mode[1]),
-        "owner 0 has other parameters: its mode (0 for claims, 1 part locks, 2 \
-         bucket locks, 3 unlocked) is 0, here it is 3; start all of them with the same parameters"
-    );
-    let values = open([good; 2], true);
-    assert_eq!(
-        text(&values[1]),
-        "owner 0 has other parameters: its size of a value in bytes is 8, here it \
-         is 16; start all of them with the same parameters"
-    );
-    let [fine, bad] = open([good, Config::new(0)], false)[..] else { panic!("two owners") };
-    let not_opened = CollectiveError::NotOpened { owner: Owner(1) };
-    assert_eq!(fine, Err(not_opened));
-    assert!(matches!(bad, Err(CollectiveError::Config(_))), "{bad:?}");
+    assert_eq!(opened(good, false), [Ok(true), Ok(true)]);
+    assert_eq!(opened(Config { direct: false, ..good }, false), [Ok(false), Ok(false)]);
+    for (other, is_wide, what) in [
+        (Config { candidates: 5, ..good }, false, "number of candidates is 5, here it is 6"),
+        (Config { format: 7, ..good }, false, "format of keys and values is 7, here it is 0"),
+        (
+            Config { mode: Mode::Unlocked, ..good },
+            false,
+            "mode (0 for claims, 1 part locks, 2 bucket locks, 3 unlocked) is 3, here it is 0",
+        ),
+        (good, true, "size of a value in bytes is 16, here it is 8"),
+    ] {
+        let text = opened(other, is_wide)[0].unwrap_err().to_string();
+        let expected = format!(
+            "owner 1 has other parameters: its {what}; start all of them with the same parameters"
+        );
+        assert_eq!(text, expected);
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use core::cell::{Cell, RefCell};
 
-use probeline_shm::{Builder, Engine};
+use probeline_shm::Builder;
 use probeline_transport::Alone;
 
 use super::*;
@@ -59,124 +59,115 @@ impl<'c> Changing<'c> {
     }
 }
 
-fn engine() -> (Engine, Config) {
-    let config = Config { candidates: 2, ..Config::new(64) };
-    (Builder::new(config.sizes::<u64, u64>(2)).open(&mut Alone).unwrap(), config)
+const CONFIG: Config = Config { candidates: 2, ..Config::new(64) };
+/// The key of most tests.
+const KEY: u64 = 7;
+
+/// Returns the context of a client, and the candidates of [`KEY`].
+fn client() -> (Context, [Place; 2]) {
+    let engine = Builder::new(CONFIG.sizes::<u64, u64>(2)).open(&mut Alone).unwrap();
+    let context = Context::new::<u64, u64>(&engine, &CONFIG);
+    let candidates = candidates(&context.layout, KEY);
+    (context, candidates)
 }
 
 fn candidates(layout: &Layout, key: u64) -> [Place; 2] {
     [0, 1].map(|nth| layout.candidate(hash(&key), nth))
 }
 
+fn control(part: &Changing<'_>, at: Place) -> Control {
+    Control((&part).bucket(at).unwrap()[0].load(SeqCst))
+}
+
 /// The first candidate is claimed while a put probes it, and has an entry when the put has claimed
 /// the second one: the put gives up, and succeeds when it has probed the first one again.
 #[test]
 fn put_probes_candidates_again() {
-    let (engine, config) = engine();
-    let mut context = Context::new::<u64, u64>(&engine, &config);
-    let (key, other, value) = (7, 8, 9);
-    let [first, second] = candidates(&context.layout, key);
+    let (mut context, [first, second]) = client();
+    let (other, value) = (8, 9);
     assert_ne!(first, second);
     let changing = Changing::new(context.layout, first, |part| part.set_entry(first, other, value));
     changing.set(first, &[Control::claimed(0, hash(&other), 1).0]);
-    let put = changing.run(&mut context, key, &Request::Put(value));
+    let put = changing.run(&mut context, KEY, &Request::Put(value));
     assert_eq!(put, Outcome::Written(Written::Inserted));
     let stats = context.stats;
     assert_eq!((stats.inserts, stats.given_up, stats.bucket_reads), (1, 1, 4));
-    assert_eq!(changing.run(&mut context, key, &Request::Get), Outcome::Hit(value));
+    assert_eq!(changing.run(&mut context, KEY, &Request::Get), Outcome::Hit(value));
 }
 
 /// While a put has claimed its second candidate, another client passes that bucket, stores the key
-/// `passed` elsewhere, and the put's key in its first candidate, so that the put gives up. Gets
-/// of `passed` must not stop at that bucket afterwards.
-fn gets_after_a_claim_was_given_up(had_entry: bool) -> (Outcome<u64>, u64) {
-    let (engine, config) = engine();
-    let mut context = Context::new::<u64, u64>(&engine, &config);
-    let mut other = Context::new::<u64, u64>(&engine, &config);
-    let layout = context.layout;
-    let (key, old, new) = (7, 1, 2);
-    let [first, second] = candidates(&layout, key);
-    let is_passed = |key: &u64| {
-        let [at, further] = candidates(&layout, *key);
-        at == second && further != first && further != second
-    };
-    let passed = (8..).find(is_passed).unwrap();
-    let changing = Changing::new(layout, first, |part| {
-        let put = part.run(&mut other, passed, &Request::Put(new));
-        assert_eq!(put, Outcome::Written(Written::Inserted));
-        part.set_entry(first, key, old);
-    });
-    changing.set(first, &[Control::claimed(0, !hash(&key), 1).0]);
-    if had_entry {
-        changing.set_entry(second, passed, old);
-    }
-    let put = changing.run(&mut context, key, &Request::Put(new));
-    assert_eq!((put, context.stats.given_up), (Outcome::Written(Written::Updated), 1));
-    (changing.run(&mut context, passed, &Request::Get), context.stats.lost_entries)
-}
-
-/// As if empty again, the bucket would hide the entry: its key would get another bucket, and after a
-/// remove the older value.
+/// `passed` elsewhere, and the put's key in its first candidate, so that the put gives up. Gets of
+/// `passed` must not stop at that bucket afterwards. As if empty again, it would hide the entry: its
+/// key would get another bucket, and after a remove the older value. An older entry in it would
+/// return, over the value that was put meanwhile.
 #[test]
 fn keeps_passed_bucket_nonempty() {
-    assert_eq!(gets_after_a_claim_was_given_up(false), (Outcome::Hit(2), 0));
-}
-
-/// An older entry would return, over the value that was put meanwhile.
-#[test]
-fn passed_entry_does_not_return() {
-    assert_eq!(gets_after_a_claim_was_given_up(true), (Outcome::Hit(2), 1));
+    for had_entry in [false, true] {
+        let (mut context, [first, second]) = client();
+        let (mut other, (old, new)) = (client().0, (1, 2));
+        let layout = context.layout;
+        let is_passed = |key: &u64| {
+            let [at, further] = candidates(&layout, *key);
+            at == second && further != first && further != second
+        };
+        let passed = (8..).find(is_passed).unwrap();
+        let changing = Changing::new(layout, first, |part| {
+            let put = part.run(&mut other, passed, &Request::Put(new));
+            assert_eq!(put, Outcome::Written(Written::Inserted));
+            part.set_entry(first, KEY, old);
+        });
+        changing.set(first, &[Control::claimed(0, !hash(&KEY), 1).0]);
+        if had_entry {
+            changing.set_entry(second, passed, old);
+        }
+        let put = changing.run(&mut context, KEY, &Request::Put(new));
+        assert_eq!((put, context.stats.given_up), (Outcome::Written(Written::Updated), 1));
+        assert_eq!(changing.run(&mut context, passed, &Request::Get), Outcome::Hit(2));
+        assert_eq!(context.stats.lost_entries, u64::from(had_entry));
+    }
 }
 
 /// Another client takes the claim of a put over: the put must not replace that client's control word.
 #[test]
 fn drops_put_after_stolen_claim() {
-    let (engine, config) = engine();
-    let mut context = Context::new::<u64, u64>(&engine, &config);
-    let (key, value) = (7, 9);
-    let [first, second] = candidates(&context.layout, key);
-    let taken = Control::claimed(0, !hash(&key), 2);
+    let (mut context, [first, second]) = client();
+    let taken = Control::claimed(0, !hash(&KEY), 2);
     let changing = Changing::new(context.layout, first, |part| part.set(second, &[taken.0]));
-    changing.set(first, &[Control::claimed(0, !hash(&key), 1).0]);
-    let put = changing.run(&mut context, key, &Request::Put(value));
+    changing.set(first, &[Control::claimed(0, !hash(&KEY), 1).0]);
+    let put = changing.run(&mut context, KEY, &Request::Put(9));
     assert_eq!(put, Outcome::Written(Written::Dropped));
     assert_eq!((context.stats.drops, context.stats.stolen_claims), (1, 1));
-    let control = (&changing).bucket(second).unwrap()[0].load(SeqCst);
-    assert_eq!(control, taken.0);
+    assert_eq!(control(&changing, second), taken);
 }
 
 /// Two clients that claimed both candidates for a key may only be slow. A put takes over both claims:
 /// if one were left, its client could publish an older value later.
 #[test]
 fn steals_every_old_claim() {
-    let (engine, config) = engine();
-    let mut context = Context::new::<u64, u64>(&engine, &config);
-    let candidates = candidates(&context.layout, 7);
+    let (mut context, candidates) = client();
     let changing = Changing::new(context.layout, candidates[0], |_| ());
     for (at, rank) in candidates.into_iter().zip(1..) {
-        changing.set(at, &[Control::claimed(0, hash(&7_u64), rank << 16).0]);
+        changing.set(at, &[Control::claimed(0, hash(&KEY), rank << 16).0]);
     }
-    (0..config.claim_ticks).for_each(|_| context.clock.advance());
-    let put = changing.run(&mut context, 7, &Request::Put(9));
+    (0..CONFIG.claim_ticks).for_each(|_| context.clock.advance());
+    let put = changing.run(&mut context, KEY, &Request::Put(9));
     assert_eq!((put, context.stats.given_up), (Outcome::Written(Written::Inserted), 1));
-    let control = |at| Control((&changing).bucket(at).unwrap()[0].load(SeqCst));
-    assert_eq!(candidates.map(|at| control(at).state()), [State::Dropped, State::Full]);
-    assert_eq!(changing.run(&mut context, 7, &Request::Get), Outcome::Hit(9));
+    let states = candidates.map(|at| control(&changing, at).state());
+    assert_eq!(states, [State::Dropped, State::Full]);
+    assert_eq!(changing.run(&mut context, KEY, &Request::Get), Outcome::Hit(9));
 }
 
 /// A client that is 9 or more ticks behind takes no live claim for that of a dead client.
 #[test]
 fn claim_ahead_is_alive() {
-    let (engine, config) = engine();
     for lead in [1, 8, 9, 20, 31] {
-        let mut context = Context::new::<u64, u64>(&engine, &config);
-        let candidates = candidates(&context.layout, 7);
-        let changing = Changing::new(context.layout, candidates[0], |_| ());
-        let claim = Control::claimed(lead, hash(&7_u64), 1 << 16);
-        changing.set(candidates[0], &[claim.0]);
-        let put = changing.run(&mut context, 7, &Request::Put(9));
+        let (mut context, [first, _]) = client();
+        let changing = Changing::new(context.layout, first, |_| ());
+        let claim = Control::claimed(lead, hash(&KEY), 1 << 16);
+        changing.set(first, &[claim.0]);
+        let put = changing.run(&mut context, KEY, &Request::Put(9));
         assert_eq!(put, Outcome::Written(Written::Dropped), "{lead} ticks ahead");
-        assert_eq!((&changing).bucket(candidates[0]).unwrap()[0].load(SeqCst), claim.0);
+        assert_eq!(control(&changing, first), claim);
         assert_eq!(context.clock.age(), 0, "a claim that was only read may be old");
     }
 }
@@ -185,13 +176,11 @@ fn claim_ahead_is_alive() {
 /// recent, unless it drops the bucket: a dropped word has the age of the entry.
 #[test]
 fn clock_follows_faster_writer() {
-    let (engine, config) = engine();
-    let claim = Control::claimed(20, !hash(&7_u64), 1 << 16);
+    let claim = Control::claimed(20, !hash(&KEY), 1 << 16);
     for (now, age) in [(claim, 20), (Control::full(31, 5), 31), (Mode::Claims.dropped(claim), 0)] {
-        let mut context = Context::new::<u64, u64>(&engine, &config);
-        let [first, _] = candidates(&context.layout, 7);
+        let (mut context, [first, _]) = client();
         let changing = Changing::new(context.layout, first, |part| part.set(first, &[now.0]));
-        changing.run(&mut context, 7, &Request::Put(9));
+        changing.run(&mut context, KEY, &Request::Put(9));
         assert_eq!((context.clock.age(), context.stats.lost_claims), (age, 1), "{now:?}");
     }
 }
@@ -200,23 +189,20 @@ fn clock_follows_faster_writer() {
 /// course.
 #[test]
 fn late_quick_put_stores_nothing() {
-    let (engine, config) = engine();
-    let key = 7_u64;
     for (kind, had_entry) in [(Kind::Key, true), (Kind::Empty, false)] {
-        let mut context = Context::new::<u64, u64>(&engine, &config);
-        let [first, _] = candidates(&context.layout, key);
+        let (mut context, [first, _]) = client();
         let changing = Changing::new(context.layout, first, |_| ());
         if had_entry {
-            changing.set_entry(first, key, 8);
+            changing.set_entry(first, KEY, 8);
         }
-        let mut cpu = Cpu::<_, u64, u64>::new(&changing, &mut context, (key.bytes(), hash(&key)));
+        let mut cpu = Cpu::<_, u64, u64>::new(&changing, &mut context, (KEY.bytes(), hash(&KEY)));
         let (seen, shown) = Cpu::probe(&mut cpu, 0, true, None).unwrap();
         assert_eq!(shown, if had_entry { Seen::Key } else { Seen::Empty });
-        let claim = Control::claimed(20, !hash(&key), 1 << 16);
+        let claim = Control::claimed(20, !hash(&KEY), 1 << 16);
         changing.set(first, &[claim.0]);
         let stored = cpu.store(Target { nth: 0, seen, kind }, 9_u64.bytes());
         assert!(matches!(stored, Ok(None)), "{stored:?}");
-        assert_eq!((&changing).bucket(first).unwrap()[0].load(SeqCst), claim.0);
+        assert_eq!(control(&changing, first), claim);
         assert_eq!((context.clock.age(), context.stats.lost_claims), (20, 1));
     }
 }
@@ -224,34 +210,27 @@ fn late_quick_put_stores_nothing() {
 /// If the key may have another bucket, a put that takes the usual course claims nothing.
 #[test]
 fn quick_put_avoids_comparisons() {
-    let (engine, config) = engine();
-    let mut context = Context::new::<u64, u64>(&engine, &config);
-    let key = 7_u64;
-    let [first, second] = candidates(&context.layout, key);
+    let (mut context, [first, second]) = client();
     let changing = Changing::new(context.layout, first, |_| ());
     changing.set_entry(first, 8, 8);
-    let mut cpu = Cpu::<_, u64, u64>::new(&changing, &mut context, (key.bytes(), hash(&key)));
+    let mut cpu = Cpu::<_, u64, u64>::new(&changing, &mut context, (KEY.bytes(), hash(&KEY)));
     let put = quick::run(&mut cpu, Request::Put(9_u64.bytes()), &mut []);
     assert!(matches!(put, Ok(None)), "{put:?}");
-    assert_eq!((&changing).bucket(second).unwrap()[0].load(SeqCst), 0);
+    assert_eq!(control(&changing, second), Control::EMPTY);
     assert_eq!((context.stats.bucket_reads, context.stats.writes()), (2, 0));
 }
 
 /// Another client changes the value between the probe and the claim of a replacement.
 #[test]
 fn keeps_changed_value() {
-    let (engine, config) = engine();
-    let mut context = Context::new::<u64, u64>(&engine, &config);
-    let (key, old, changed, new) = (7, 8, 9, 10);
-    let [first, _] = candidates(&context.layout, key);
-    let changing = Changing::new(context.layout, first, |part| part.set_entry(first, key, changed));
-    changing.set_entry(first, key, old);
-    let replace = Request::Replace(new, ValueHash::of(&old));
-    let written = changing.run(&mut context, key, &replace);
-    assert_eq!(written, Outcome::Written(Written::Present));
-    assert_eq!(changing.run(&mut context, key, &Request::Get), Outcome::Hit(changed));
-    let replace = Request::Replace(new, ValueHash::of(&changed));
-    let written = changing.run(&mut context, key, &replace);
-    assert_eq!(written, Outcome::Written(Written::Updated));
+    let (mut context, [first, _]) = client();
+    let (old, changed, new) = (8, 9, 10);
+    let changing = Changing::new(context.layout, first, |part| part.set_entry(first, KEY, changed));
+    changing.set_entry(first, KEY, old);
+    for (expected, written) in [(old, Written::Present), (changed, Written::Updated)] {
+        let replace = Request::Replace(new, ValueHash::of(&expected));
+        assert_eq!(changing.run(&mut context, KEY, &replace), Outcome::Written(written));
+    }
+    assert_eq!(changing.run(&mut context, KEY, &Request::Get), Outcome::Hit(new));
     assert_eq!(context.last_put, Some((first, 0)));
 }

@@ -130,11 +130,6 @@ fn replacements() {
     }
 }
 
-#[test]
-fn detects_replacement_of_any_value() {
-    is_detected(REPLACED_TWICE, Scenario { mutant: Mutant::ReplacesAll, ..PLAIN });
-}
-
 /// Counts a request as failed, and as nothing else, if its lock could not be released.
 #[test]
 fn failed_lock_release() {
@@ -198,20 +193,6 @@ fn mode_without_lock() {
     }
 }
 
-/// Without a check, values of two puts mix.
-#[test]
-fn detects_unchecked_unlocked_value() {
-    let mode = Mode::Unlocked;
-    is_detected(OVER, Scenario { mode, mutant: Mutant::TrustsKeys, ..PLAIN });
-}
-
-/// Without its lock, a part behaves as in [`Mode::Unlocked`].
-#[test]
-fn detects_unlocked_part() {
-    let mode = Mode::PartLocks;
-    is_detected(ONE_KEY, Scenario { mode, mutant: Mutant::EntersWithoutLock, ..PLAIN });
-}
-
 /// Checks that the mutant fails the check and that the scenario passes without it.
 fn is_detected((name, scripts): Named, mutant: Scenario) {
     let mutant = Scenario { scripts, ..mutant };
@@ -220,27 +201,6 @@ fn is_detected((name, scripts): Named, mutant: Scenario) {
         Err(stopped) => println!("as it must be: {stopped:?}"),
     }
     report((name, scripts), Scenario { mutant: Mutant::None, ..mutant });
-}
-
-#[test]
-fn detects_unchecked_value() {
-    is_detected(OVER, Scenario { mutant: Mutant::TrustsKeys, ..PLAIN });
-}
-
-#[test]
-fn detects_uncompared_write() {
-    is_detected(CROWDED_TWICE, Scenario { mutant: Mutant::ComparesNothing, ..PLAIN });
-}
-
-#[test]
-fn detects_unchecked_passed_bucket() {
-    is_detected(ONE_KEY, Scenario { mutant: Mutant::PassesMixed, ..PLAIN });
-}
-
-#[test]
-fn detects_trusted_torn_claim() {
-    let torn = Scenario { tears: ENDS, ..PLAIN };
-    is_detected(ONCE, Scenario { mutant: Mutant::TrustsTornClaims, ..torn });
 }
 
 /// A remove or a replacement that passes the torn claim of its key finds no key, although the key is
@@ -252,16 +212,4 @@ fn torn_claim_is_no_absence() {
         report(named, Scenario { tears: TOP, ..torn });
         is_detected(named, Scenario { mutant: Mutant::TrustsTornClaims, ..torn });
     }
-}
-
-#[test]
-fn detects_check_kept_by_drop() {
-    let torn = Scenario { tears: ENDS, orders: ALIKE, ..PLAIN };
-    is_detected(REMOVED_BEFORE, Scenario { mutant: Mutant::KeepsDroppedCheck, ..torn });
-}
-
-#[test]
-fn detects_entry_published_early() {
-    let keeps = Scenario { keeps: true, ..PLAIN };
-    is_detected(ONE_KEY, Scenario { mutant: Mutant::PublishesEarly, ..keeps });
 }

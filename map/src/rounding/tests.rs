@@ -24,56 +24,16 @@ fn by_text(number: f64, digits: u8) -> f64 {
     format!("{number:.*e}", usize::from(digits) - 1).parse().unwrap()
 }
 
-/// Returns what the last of `digits` digits of a number is worth.
-fn unit(number: f64, digits: u8) -> f64 {
-    let text = format!("{number:e}");
-    let (_, power) = text.split_once('e').unwrap();
-    format!("1e{}", power.parse::<i32>().unwrap() + 1 - i32::from(digits)).parse().unwrap()
-}
-
-fn next_up(number: f64) -> f64 {
-    f64::from_bits(number.to_bits() + 1)
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
     fn matches_core_formatting(number in numbers(), digits in digits()) {
-        // Both round half to even; 0 and -0 print as themselves.
+        // Both round half to even; 0 and -0 print as themselves. Equal results are in the order of
+        // the numbers and err by half a unit, as core's do.
         let expected = by_text(number, digits).clamp(f64::MIN, f64::MAX) + 0.0;
         prop_assert_eq!(round_f64(number, digits).to_bits(), expected.to_bits());
-    }
-
-    #[test]
-    fn is_idempotent(number in numbers(), digits in digits()) {
-        let once = round_f64(number, digits);
-        prop_assert_eq!(round_f64(once, digits).to_bits(), once.to_bits());
-    }
-
-    #[test]
-    fn is_monotone(a in numbers(), b in numbers(), digits in digits(), ulps in 0_u64..3) {
-        let near = f64::from_bits(a.to_bits().saturating_add(ulps));
-        for b in [b, near] {
-            let (low, high) = if a <= b { (a, b) } else { (b, a) };
-            let is_ordered = round_f64(low, digits) <= round_f64(high, digits);
-            prop_assert!(is_ordered || near.is_nan());
-        }
-    }
-
-    #[test]
-    fn errs_by_half_unit(number in numbers(), digits in digits()) {
-        let rounded = round_f64(number, digits);
-        let half_ulp = (next_up(rounded.abs()) - rounded.abs()) / 2.0;
-        let half_ulp = if half_ulp.is_finite() { half_ulp } else { 0.0 };
-        // The difference of two such near numbers is exact, except for one digit.
-        let max = unit(number, digits) / 2.0 + half_ulp;
-        prop_assert!((number - rounded).abs() <= max * (1.0 + f64::EPSILON), "{max:e}");
-        // Differences that vanish in the rounding are gone.
-        let back = rounded + unit(number, digits) / 4.0 * if rounded < 0.0 { 1.0 } else { -1.0 };
-        if digits < 14 && rounded.abs() > 1e-300 && unit(back, digits) == unit(rounded, digits) {
-            prop_assert_eq!(round_f64(back, digits).to_bits(), rounded.to_bits());
-        }
+        prop_assert_eq!(round_f64(expected, digits).to_bits(), expected.to_bits());
     }
 
     #[test]
@@ -101,18 +61,6 @@ proptest! {
         if number.abs() >= 2e-13 {
             prop_assert_eq!(once.to_bits(), round_f64(number, digits).to_bits());
         }
-    }
-}
-
-#[test]
-fn rounds_half_to_even() {
-    let halves = [0.125, 0.375, 1.25, 1.35, 2.5, 25.0, 35.0, 99.5, 12_500.0];
-    let digits = [2, 2, 2, 2, 1, 1, 1, 2, 2];
-    // 1.35 is a little more than its digits say.
-    let expected = [0.12, 0.38, 1.2, 1.4, 2.0, 20.0, 40.0, 100.0, 12_000.0];
-    for ((number, digits), expected) in halves.into_iter().zip(digits).zip(expected) {
-        assert_eq!(round_f64(number, digits).to_bits(), f64::to_bits(expected), "{number}");
-        assert_eq!(round_f64(-number, digits).to_bits(), f64::to_bits(-expected), "-{number}");
     }
 }
 
