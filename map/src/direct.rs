@@ -17,6 +17,7 @@ use crate::context::Context;
 use crate::control::Control;
 use crate::hash::{hash_of_words, load_and_hash, store_and_hash};
 use crate::layout::{EntryBytes, Layout, Place, check_seed, sized, sized_mut};
+use crate::machine::writes;
 use crate::outcome::{Outcome, Request, ValueHash, Written};
 use crate::quick::{self, Quick};
 use crate::search::{Kind, Next, Search, Seen, Target};
@@ -102,25 +103,6 @@ pub(crate) fn run_bytes<'t, K: Plain, V: Plain>(
         Ok(Some(outcome)) => Some(outcome),
         Ok(None) => Cpu::<_, K, V>::new(words, context, (key, hash)).run_carefully(request, room),
         Err(_) => None,
-    }
-}
-
-/// The values of the key that a write replaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Over {
-    All,
-    Nothing,
-    /// Values with this hash. The write stores nothing if the key has no such value.
-    Same(ValueHash),
-}
-
-impl Over {
-    fn replaces(self, value: &[u8]) -> bool {
-        match self {
-            Self::All => true,
-            Self::Nothing => false,
-            Self::Same(old) => ValueHash::from_bytes(value) == old,
-        }
     }
 }
 
@@ -287,10 +269,7 @@ impl<'r, 't, R: BucketWords<'t>, K: Plain, V: Plain> Cpu<'r, 't, R, K, V> {
         let mut access = Direct { cpu: self, search: Search::START };
         match request {
             Request::Get => access.get(room),
-            Request::Put(value) => access.write(Some(value), Over::All, room),
-            Request::PutIfAbsent(value) => access.write(Some(value), Over::Nothing, room),
-            Request::Replace(value, old) => access.write(Some(value), Over::Same(old), room),
-            Request::Remove => access.write(None, Over::All, room),
+            _ => access.write(request, room),
         }
     }
 }
@@ -364,8 +343,10 @@ impl<'t, R: BucketWords<'t>, K: Plain, V: Plain> Direct<'_, 't, R, K, V> {
         }
     }
 
-    /// Writes a value, or removes the key. A key with a value that is not `over` stays as it is.
-    fn write(&mut self, value: Option<&[u8]>, over: Over, room: &mut [u8]) -> Option<Outcome<()>> {
+    /// Writes a value, or removes the key. A key with a value that the request does not replace stays as
+    /// it is.
+    fn write(&mut self, request: Request<&[u8]>, room: &mut [u8]) -> Option<Outcome<()>> {
+        let value = request.value().copied();
         let mut next = Next::Probe(0);
         // Retries bound the loop.
         let written = loop {
@@ -383,12 +364,17 @@ impl<'t, R: BucketWords<'t>, K: Plain, V: Plain> Direct<'_, 't, R, K, V> {
                 Next::ProbeAgain | Next::Probe(_) => self.pause(),
             }
             let (control, seen) = self.probe(true, room)?;
-            next = self.see((control, seen), value.is_some() && !matches!(over, Over::Same(_)));
+            next = self.see((control, seen), writes(&request));
             if next == Next::Clean {
                 next = self.clean(control)?;
             }
             if next == Next::Key {
-                if !over.replaces(room) {
+                let stays = match request {
+                    Request::PutIfAbsent(_) => true,
+                    Request::Replace(_, old) => ValueHash::from_bytes(room) != old,
+                    _ => false,
+                };
+                if stays {
                     break Written::Present;
                 }
                 match self.replace(control, value)? {

@@ -130,7 +130,7 @@ where
         let differs = |owner| FileError::Differs { owner }.loading(path);
         must_be_equal("hash of the file's header", digest, &mut call, differs)?;
         let read = self.read_records(file, path, &header, call.exchange());
-        let Puts { inserted, evicted, present, dropped } = call.together(read)?;
+        let Loaded { inserted, evicted, present, dropped, .. } = call.together(read)?;
         let mut sum = |mine| call.sum::<CollectiveError>(Ok(mine));
         Ok(Loaded {
             entries: header.entries,
@@ -200,7 +200,7 @@ where
         path: &Path,
         header: &Header,
         exchange: &(impl Exchange + ?Sized),
-    ) -> Result<Puts, FileError> {
+    ) -> Result<Loaded, FileError> {
         let (me, owners) = (u128::from(exchange.me().0), u128::from(exchange.owners().max(1)));
         // A share of a u64.
         #[allow(clippy::cast_possible_truncation)]
@@ -210,7 +210,7 @@ where
         io("read", path, file.seek(SeekFrom::Start(position(path, header, first)?)))?;
         let mut record = vec![0; record_bytes(path, header)?];
         let (mut keys, mut values) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
-        let mut puts = Puts::default();
+        let mut puts = Loaded::default();
         for entry in first..end {
             io("read", path, file.read_exact(&mut record))?;
             let Some((key, value)) = decode_record::<K, V>(entry, header, &record) else {
@@ -231,7 +231,7 @@ where
         &mut self,
         keys: &mut Vec<K>,
         values: &mut Vec<V>,
-        puts: &mut Puts,
+        puts: &mut Loaded,
     ) -> Result<(), BatchError> {
         let mut results = [Written::Dropped; BATCH];
         for _ in 0..ATTEMPTS {
@@ -253,17 +253,7 @@ where
     }
 }
 
-/// Outcomes of the entries that this owner has put.
-#[derive(Default)]
-struct Puts {
-    inserted: u64,
-    evicted: u64,
-    present: u64,
-    /// Entries dropped after all attempts.
-    dropped: u64,
-}
-
-impl Puts {
+impl Loaded {
     /// Counts a put, unless it was dropped.
     fn count(&mut self, written: Written) {
         match written {
