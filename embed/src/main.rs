@@ -86,7 +86,7 @@ fn run() -> Option<()> {
     };
     fill_and_query(overlapped)?;
     fill_and_query(Config { direct: true, ..chunks })?;
-    fill_and_query(Config { direct: true, probing: Probing::Jump, ..chunks })?;
+    fill_and_query(Config { direct: true, probing: Probing::DoubleHash, ..chunks })?;
     fill_and_query_tree(false)?;
     fill_and_query_tree(true)?;
     fill_and_query_wide(false)?;

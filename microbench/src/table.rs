@@ -110,7 +110,11 @@ pub(crate) fn probing() -> impl TypedValueParser<Value = Probing> {
             "The home bucket's cache line, wrapping around, then the next lines",
             Probing::Lines,
         ),
-        ("jump", "As lines, but further lines by a second hash; needs C = 8", Probing::Jump),
+        (
+            "double-hash",
+            "As lines, but further lines by a second hash; needs C = 8",
+            Probing::DoubleHash,
+        ),
     ])
 }
 
@@ -162,8 +166,8 @@ impl TableArgs {
             ));
         }
         match chunk_buckets.iter().find(|&&c| c != 8) {
-            Some(c) if self.probing == Probing::Jump => Err(Failure::usage(format!(
-                "--probing jump goes from line to line, 8 buckets each, but C = {c}: add -C 8"
+            Some(c) if self.probing == Probing::DoubleHash => Err(Failure::usage(format!(
+                "--probing double-hash goes from line to line, 8 buckets each, but C = {c}: add -C 8"
             ))),
             _ => Ok(()),
         }

@@ -17,7 +17,7 @@ fn reproduces_kanban_5() {
 
 #[test]
 fn options_keep_counts() {
-    let all = "--probing jump -C 8 -M 128 --cache 256 --one-roundtrip on --direct off --batch 7 \
+    let all = "--probing double-hash -C 8 -M 128 --cache 256 --one-roundtrip on --direct off --batch 7 \
                --in-flight 2 --recent-states 2 --ranks 3";
     for (options, is_paper) in [(all, false), ("--paper", true), ("--states tree", false)] {
         let options: Vec<&str> = options.split_whitespace().collect();

@@ -153,7 +153,7 @@ fn measurements_stop_in_time() {
 fn measures_and_names_optimizations() {
     let ways: [(&[&str], &str, &str); 4] = [
         (&["-C", "16", "--probing", "lines"], "probing", "lines"),
-        (&["-C", "8", "--probing", "jump", "--direct", "off"], "probing", "jump"),
+        (&["-C", "8", "--probing", "double-hash", "--direct", "off"], "probing", "double-hash"),
         (&["-C", "64", "--adaptive-chunks", "--direct", "off"], "adaptive_chunks", "true"),
         (&["-C", "8", "--cache", "8192", "--direct", "off"], "cache_entries", "8192"),
     ];

@@ -295,7 +295,7 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
     }
 
     /// Advances to the next line and prefetches it. Returns false if the caller has to decide: at
-    /// the probe limit, at a line that the CPU cannot address, or where a jump order has returned
+    /// the probe limit, at a line that the CPU cannot address, or where an order by double hashing has returned
     /// to its home and continues one line further.
     #[inline(always)]
     fn pass_line(&self, walker: &mut Walker<'t, K::Wanted>) -> bool {

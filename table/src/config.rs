@@ -130,8 +130,9 @@ impl Config {
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.check_place(u64::MAX)?;
         self.check_chunk(u32::MAX)?;
-        if self.probing == Probing::Jump {
-            let (what, found) = ("chunk_buckets (C), with Probing::Jump,", self.chunk_buckets);
+        if self.probing == Probing::DoubleHash {
+            let (what, found) =
+                ("chunk_buckets (C), with Probing::DoubleHash,", self.chunk_buckets);
             ConfigError::check_range(what, found.into(), LINE_BUCKETS.into(), LINE_BUCKETS.into())?;
         }
         ConfigError::check_range("max_chunks (M)", self.max_chunks.into(), 1, MAX_CHUNKS.into())
@@ -220,8 +221,8 @@ mod tests {
         Config { buckets_per_owner: 24, ..chunk(chunk_buckets) }
     }
 
-    fn jump(chunk_buckets: u32) -> Config {
-        Config { probing: Probing::Jump, ..chunk(chunk_buckets) }
+    fn double_hash(chunk_buckets: u32) -> Config {
+        Config { probing: Probing::DoubleHash, ..chunk(chunk_buckets) }
     }
 
     fn limit(max_chunks: u32) -> Config {
@@ -232,7 +233,7 @@ mod tests {
     fn accepts_values_at_limits() {
         let firsts = [0, 8].map(first).into_iter().chain([8, 16, 128, 136].map(part));
         let chunks = [8, 16, 40, 48].map(chunk).into_iter().chain([8, 16, 24].map(small));
-        let limits = [1, 2, 65_535, 65_536].map(limit).into_iter().chain([jump(8)]);
+        let limits = [1, 2, 65_535, 65_536].map(limit).into_iter().chain([double_hash(8)]);
         for config in firsts.chain(chunks).chain(limits) {
             assert_eq!(config.check(&CAPS, &GEOMETRY), Ok(()), "{config:?}");
         }
@@ -245,7 +246,7 @@ mod tests {
         let room =
             |found, max| ConfigError::Room { what: "buckets_per_owner", found, max, words: 1 };
         let nowhere = |first_word| Config { first_word, ..part(8) };
-        let (m, jumps) = ("max_chunks (M)", "chunk_buckets (C), with Probing::Jump,");
+        let (m, double_hashes) = ("max_chunks (M)", "chunk_buckets (C), with Probing::DoubleHash,");
         for (config, refused) in [
             (first(1), odd("first_word", 1)),
             (first(7), odd("first_word", 7)),
@@ -267,7 +268,7 @@ mod tests {
             (chunk(1), odd("chunk_buckets (C)", 1)),
             (chunk(12), odd("chunk_buckets (C)", 12)),
             (chunk(u32::MAX), odd("chunk_buckets (C)", u32::MAX.into())),
-            (jump(16), range(jumps, 16, 8, 8)),
+            (double_hash(16), range(double_hashes, 16, 8, 8)),
             (limit(0), range(m, 0, 1, 65_536)),
             (limit(65_537), range(m, 65_537, 1, 65_536)),
             (limit(u32::MAX), range(m, u32::MAX.into(), 1, 65_536)),

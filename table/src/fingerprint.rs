@@ -21,7 +21,7 @@ pub(crate) fn fingerprint() -> u64 {
 }
 
 fn hash_buckets(mut all: Fingerprint, bucket: impl Fn(u64) -> Option<Bucket>) -> Fingerprint {
-    for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
+    for probing in [Probing::Linear, Probing::Lines, Probing::DoubleHash] {
         let layout = Layout::new(3, 24, 8, probing);
         for bucket in KEYS.into_iter().filter_map(&bucket) {
             let order = layout.probe_order(bucket).take(PROBED);

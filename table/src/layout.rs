@@ -34,7 +34,7 @@ pub enum Probing {
     /// As `Lines`, but each next line is at a distance given by a second hash, so that full lines
     /// do not form clusters ("walking the line": Laarman, van de Pol and Weber, FMCAD 2010). Needs
     /// C = 8, one line per chunk.
-    Jump = 2,
+    DoubleHash = 2,
 }
 
 /// The multiplier of the second hash, 2^64 divided by the golden ratio (Knuth's multiplicative
@@ -137,16 +137,16 @@ impl Layout {
     }
 
     /// Returns the start of the line after the one that starts at `at`, in the probe order of a hash
-    /// in the low 63 bits. A jump order that has returned to its home continues one line further instead.
+    /// in the low 63 bits. An order by double hashing that has returned to its home continues one line further instead.
     #[inline]
     pub(crate) fn next_line(&self, at: Position, hashed: u64) -> Position {
-        if self.probing == Probing::Jump {
+        if self.probing == Probing::DoubleHash {
             return self.plus(at, self.stride(hashed));
         }
         self.advance(at, u64::from(LINE_BUCKETS))
     }
 
-    /// Returns the distance between two lines in the jump order of a hash in the low 63 bits: a
+    /// Returns the distance between two lines in the order by double hashing of a hash in the low 63 bits: a
     /// whole number of lines, at least one and less than all of them. In a table of one line it is
     /// 0.
     #[inline]

@@ -7,13 +7,13 @@ use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
 /// next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Probe {
-    /// The next bucket or, for `Lines` and `Jump`, the start of its line.
+    /// The next bucket or, for `Lines` and `DoubleHash`, the start of its line.
     pub(crate) at: Position,
     /// Offset of the bucket examined first in each line; 0 with linear probing.
     pub(crate) rotation: u32,
-    /// Distance from one line to the next in a jump order; 0 until it is computed.
+    /// Distance from one line to the next in an order by double hashing; 0 until it is computed.
     stride: Position,
-    /// The line at which the present orbit of jumps by `stride` began, once that is computed.
+    /// The line at which the present orbit of steps by `stride` began, once that is computed.
     orbit: Position,
 }
 
@@ -35,20 +35,20 @@ impl Probe {
         Self { at, rotation, ..Self::NOWHERE }
     }
 
-    /// Advances past the next `buckets` buckets: whole lines for `Lines`, one line for `Jump`.
+    /// Advances past the next `buckets` buckets: whole lines for `Lines`, one line for `DoubleHash`.
     #[inline]
     pub(crate) fn pass(&mut self, buckets: u32, bucket: impl Wanted, layout: &Layout) {
-        if layout.probing() == Probing::Jump {
-            return self.jump(bucket, layout);
+        if layout.probing() == Probing::DoubleHash {
+            return self.go_to_next_line(bucket, layout);
         }
         self.at = layout.advance(self.at, u64::from(buckets));
     }
 
-    /// Jumps to the next line. The order visits every line of the ring once: if the stride has a
+    /// Goes to the next line. The order visits every line of the ring once: if the stride has a
     /// common factor with the number of lines and returns to the start of the orbit, the next orbit
     /// starts one line further.
     #[inline]
-    fn jump(&mut self, bucket: impl Wanted, layout: &Layout) {
+    fn go_to_next_line(&mut self, bucket: impl Wanted, layout: &Layout) {
         if self.stride == Position::default() {
             self.stride = layout.stride(bucket.hashed());
             self.orbit = self.at;
@@ -97,7 +97,7 @@ mod tests {
         fn visits_every_bucket_once(
             owners in 1_u32..6, lines in 1_u64..20, key in 0..=MAX_KEY, way in 0..3,
         ) {
-            let probing = [Probing::Linear, Probing::Lines, Probing::Jump][way as usize];
+            let probing = [Probing::Linear, Probing::Lines, Probing::DoubleHash][way as usize];
             let layout = Layout::new(owners, lines * 8, 8, probing);
             let bucket = Bucket::new(key).unwrap();
             let order: Vec<Position> = layout.probe_order(bucket).collect();
@@ -110,8 +110,8 @@ mod tests {
 
     /// Among 120 lines there are strides with and without a common factor.
     #[test]
-    fn jump_strides_differ_by_key() {
-        let layout = Layout::new(3, 40 * 8, 8, Probing::Jump);
+    fn strides_differ_by_key() {
+        let layout = Layout::new(3, 40 * 8, 8, Probing::DoubleHash);
         let mut seconds = BTreeSet::new();
         for key in 0..40_000 {
             let bucket = Bucket::new(key).unwrap();

@@ -430,7 +430,7 @@ pub(crate) fn parameters(config: &Config) -> [probeline_pipeline::Parameter; 5] 
         ("buckets per owner", config.buckets_per_owner),
         ("probe limit (C times M)", u64::from(config.chunk_buckets) * u64::from(config.max_chunks)),
         ("first word", config.first_word),
-        ("probe order (0 linear, 1 lines, 2 jump)", config.probing as u64),
+        ("probe order (0 linear, 1 lines, 2 double-hash)", config.probing as u64),
     ]
 }
 

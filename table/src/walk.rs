@@ -40,7 +40,7 @@ impl<B: Wanted> Walk<B> {
     pub(crate) fn position(&self, layout: &Layout) -> Position {
         let offset = match layout.probing() {
             Probing::Linear => self.passed,
-            Probing::Lines | Probing::Jump => Probe::offset(self.probe.rotation, self.passed),
+            Probing::Lines | Probing::DoubleHash => Probe::offset(self.probe.rotation, self.passed),
         };
         let Position { owner, index } = self.probe.at;
         Position { owner, index: index + u64::from(offset) }
@@ -68,7 +68,7 @@ impl<B: Wanted> Walk<B> {
     pub(crate) fn buckets_in_line(&self, layout: &Layout) -> u32 {
         match layout.probing() {
             Probing::Linear => LINE_BUCKETS - layout.offset_in_line(self.probe.at),
-            Probing::Lines | Probing::Jump => LINE_BUCKETS,
+            Probing::Lines | Probing::DoubleHash => LINE_BUCKETS,
         }
     }
 
@@ -154,7 +154,7 @@ mod tests {
         fn passing_follows_line_order(
             key in 0..1_u64 << 63, way in 0..3, lines in 1_u64..9,
         ) {
-            let probing = [Probing::Linear, Probing::Lines, Probing::Jump][way as usize];
+            let probing = [Probing::Linear, Probing::Lines, Probing::DoubleHash][way as usize];
             let layout = Layout::new(2, lines * 8, 8, probing);
             let bucket = Bucket::new(key).unwrap();
             let mut walk = Walk::new(bucket, Intent::Find, layout.buckets(), &layout);

@@ -77,13 +77,13 @@ fn names<K: Numbers>(what: &str, mine: K::Config, theirs: K::Config) {
 
 #[test]
 fn names_differing_parameter() {
-    let order = "probe order (0 linear, 1 lines, 2 jump)";
+    let order = "probe order (0 linear, 1 lines, 2 double-hash)";
     for (what, theirs) in [
         ("buckets per owner", Config { buckets_per_owner: 56, ..CONFIG }),
         ("probe limit (C times M)", Config { chunk_buckets: 8, ..CONFIG }),
         ("probe limit (C times M)", Config { max_chunks: 63, ..CONFIG }),
         (order, probed(CONFIG, Probing::Lines)),
-        (order, probed(CONFIG, Probing::Jump)),
+        (order, probed(CONFIG, Probing::DoubleHash)),
         ("first word", Config { first_word: 16, ..CONFIG }),
     ] {
         names::<NarrowKeys>(what, CONFIG, theirs);
@@ -209,7 +209,7 @@ fn check<K: Numbers>(
 
 #[test]
 fn holds_expected_keys_after_phases() {
-    for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
+    for probing in [Probing::Linear, Probing::Lines, Probing::DoubleHash] {
         for (over, direct) in [(Over::Shm, false), (Over::Shm, true), (BOTH[1], false)] {
             let buckets = |count| Config {
                 chunk_buckets: 8,

@@ -182,7 +182,8 @@ fn union(seen: &[Seen], nth: usize) -> BTreeSet<u64> {
 }
 
 fn shapes() -> impl Strategy<Value = [Shape; 2]> {
-    let probing = || prop_oneof![Just(Probing::Linear), Just(Probing::Lines), Just(Probing::Jump)];
+    let probing =
+        || prop_oneof![Just(Probing::Linear), Just(Probing::Lines), Just(Probing::DoubleHash)];
     let shape = move |lines: u64, direct| {
         probing().prop_map(move |probing| Shape { lines, probing, direct })
     };

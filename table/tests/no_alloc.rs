@@ -162,7 +162,7 @@ fn nothing_allocates_after_opening() {
             CONFIG,
             EXTENSIONS,
             Config { direct: true, ..EXTENSIONS },
-            probed(EXTENSIONS, Probing::Jump),
+            probed(EXTENSIONS, Probing::DoubleHash),
         ] {
             is_free_of_allocations::<NarrowKeys>(config, cache_entries);
         }

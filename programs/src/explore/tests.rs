@@ -142,7 +142,7 @@ const OPTIONS: [fn(&mut Exploration); 11] = [
     |it| (it.config, it.batch) = (Config::paper(0), 1),
     |it| (it.cache_entries, it.recent_states, it.all_successors) = (1 << 10, 0, true),
     |it| {
-        it.config = Config { probing: Probing::Jump, chunk_buckets: 8, ..it.config };
+        it.config = Config { probing: Probing::DoubleHash, chunk_buckets: 8, ..it.config };
         it.config.max_chunks = 128;
     },
     |it| {

@@ -59,7 +59,7 @@ pub(crate) struct Args {
     /// sets
     #[arg(
         long,
-        default_value = "lines,linear,jump",
+        default_value = "lines,linear,double-hash",
         value_delimiter = ',',
         value_name = "ORDER,..."
     )]

@@ -30,7 +30,7 @@ pub(crate) struct Variant {
 pub(crate) const VARIANTS: [Variant; 4] = [
     Variant { name: "linear", probing: Probing::Linear, huge: HugePages::Try },
     Variant { name: "lines", probing: Probing::Lines, huge: HugePages::Try },
-    Variant { name: "jump", probing: Probing::Jump, huge: HugePages::Try },
+    Variant { name: "double-hash", probing: Probing::DoubleHash, huge: HugePages::Try },
     Variant { name: "lines-4k", probing: Probing::Lines, huge: HugePages::Never },
 ];
 
@@ -42,8 +42,8 @@ impl Variant {
     /// Returns the parameters of the searches, the others as in `defaults`.
     fn config(self, defaults: Config) -> Config {
         let Self { probing, .. } = self;
-        // One line a step if the probe order jumps.
-        let chunk_buckets = if probing == Probing::Jump { 8 } else { defaults.chunk_buckets };
+        // One line a step by double hashing.
+        let chunk_buckets = if probing == Probing::DoubleHash { 8 } else { defaults.chunk_buckets };
         let most = u32::try_from(defaults.buckets_per_owner).unwrap_or(u32::MAX);
         let chunk_buckets = chunk_buckets.min(most);
         let max_chunks = MAX_PROBED / chunk_buckets;

@@ -1,4 +1,4 @@
-//! Garbage collection for the probe orders without clusters (`Lines` and `Jump`): every owner moves
+//! Garbage collection for the probe orders without clusters (`Lines` and `DoubleHash`): every owner moves
 //! the keys of its part, in rounds, until a round moves no key on any owner.
 
 use probeline_pipeline::{Collective, CollectiveError};

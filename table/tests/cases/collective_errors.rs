@@ -26,7 +26,7 @@ fn cluster(seed: u64, faults: Faults) -> Cluster {
 
 #[test]
 fn failed_retain_fails_all_owners() {
-    for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
+    for probing in [Probing::Linear, Probing::Lines, Probing::DoubleHash] {
         let buckets = Config { probing, ..CONFIG };
         let narrow = (0..100).map(|seed| keeps_step::<NarrowKeys>(seed, buckets)).sum::<usize>();
         let wide = (0..100).map(|seed| keeps_step::<WideKeys<2>>(seed, buckets)).sum::<usize>();
@@ -84,7 +84,7 @@ const REFUSED: OperationError = OperationError::Post(PostError::Busy);
 #[test]
 fn refused_slot_fails_collective_call() {
     // With `Lines` few keys leave their owner's part.
-    for probing in [Probing::Linear, Probing::Jump] {
+    for probing in [Probing::Linear, Probing::DoubleHash] {
         let config = Config { probing, ..CONFIG };
         for call in [Access::Landed as fn(u64) -> Access, Access::Staged] {
             // Refuses each call of the collective operations in turn.

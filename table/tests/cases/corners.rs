@@ -26,7 +26,7 @@ use crate::common::{content, own_words, probe_order, storage};
 
 type Plain<T> = Table<T, Vec<Operation>>;
 
-const PROBINGS: [Probing; 3] = [Probing::Linear, Probing::Lines, Probing::Jump];
+const PROBINGS: [Probing; 3] = [Probing::Linear, Probing::Lines, Probing::DoubleHash];
 
 fn sim_config(owners: u32, config: &Config, operations: u32) -> probeline_sim::Config {
     probeline_sim::Config {

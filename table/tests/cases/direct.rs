@@ -58,7 +58,7 @@ fn run(scope: AtomicScope, config: Config, cache_entries: usize) -> (Vec<(Posts,
 }
 
 fn each(check: impl Fn(Config, usize)) {
-    for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
+    for probing in [Probing::Linear, Probing::Lines, Probing::DoubleHash] {
         for cache_entries in [0, 64] {
             check(probed(CONFIG, probing), cache_entries);
         }

@@ -52,7 +52,7 @@ proptest! {
         seed: u64,
     ) {
         let config = Config {
-            probing: [Probing::Linear, Probing::Lines, Probing::Jump][probing],
+            probing: [Probing::Linear, Probing::Lines, Probing::DoubleHash][probing],
             chunk_buckets: 8,
             one_roundtrip: if one_roundtrip { OneRoundtrip::On } else { OneRoundtrip::Off },
             ..Config::new(48)

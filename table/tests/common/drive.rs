@@ -425,8 +425,8 @@ pub(crate) fn is_right(stats: &Stats, setup: &Setup, reaches: bool) -> bool {
         || config.direct
         || [inserted.one_roundtrip_claims, full.one_roundtrip_claims]
             == [inserted.operations, full.operations];
-    let jumps = config.probing != Probing::Jump || config.chunk_buckets == 8;
-    costs && claims && switched_off && always_on && jumps
+    let one_line = config.probing != Probing::DoubleHash || config.chunk_buckets == 8;
+    costs && claims && switched_off && always_on && one_line
 }
 
 /// Returns whether the chunks of a narrow key hold it, and whether they have an empty bucket before

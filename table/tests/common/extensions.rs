@@ -57,7 +57,7 @@ fn pick<V: Copy>(rng: &mut Rng, values: &[V]) -> V {
 pub(crate) fn probed(config: Config, probing: Probing) -> Config {
     let Config { chunk_buckets, max_chunks, .. } = config;
     match probing {
-        Probing::Jump => Config {
+        Probing::DoubleHash => Config {
             probing,
             chunk_buckets: 8,
             max_chunks: max_chunks * chunk_buckets / 8,
@@ -76,7 +76,7 @@ pub(crate) fn setups(seed: u64, owners: u32, sizes: Config) -> Vec<Setup> {
     if rng.below(3) == 0 {
         return vec![Setup::paper(sizes); owners];
     }
-    let probing = pick(&mut rng, &[Probing::Linear, Probing::Lines, Probing::Jump]);
+    let probing = pick(&mut rng, &[Probing::Linear, Probing::Lines, Probing::DoubleHash]);
     let config = probed(sizes, probing);
     if rng.below(2) == 0 {
         return vec![Setup::random(&mut rng, config); owners];

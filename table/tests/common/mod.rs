@@ -53,7 +53,7 @@ pub(crate) fn home(layout: &Layout, key: u64) -> usize {
 pub(crate) fn probe_order(layout: &Layout, key: u64) -> impl Iterator<Item = usize> + use<> {
     let (home, buckets) = (home(layout, key), usize::try_from(layout.buckets()).unwrap());
     let (probing, lines, rotation) = (layout.probing(), buckets / 8, home % 8);
-    let stride = if probing == Probing::Jump { stride(key, lines) } else { 1 };
+    let stride = if probing == Probing::DoubleHash { stride(key, lines) } else { 1 };
     let (mut line, mut first) = (home / 8, home / 8);
     (0..buckets).map(move |nth| {
         if probing == Probing::Linear {

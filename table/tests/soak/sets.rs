@@ -31,7 +31,8 @@ struct Case {
 const OPERATIONS: u32 = 4;
 
 fn cases() -> impl Strategy<Value = Case> {
-    let probing = prop_oneof![Just(Probing::Linear), Just(Probing::Lines), Just(Probing::Jump)];
+    let probing =
+        prop_oneof![Just(Probing::Linear), Just(Probing::Lines), Just(Probing::DoubleHash)];
     let one_roundtrip = prop_oneof![Just(OneRoundtrip::On), Just(OneRoundtrip::Off)];
     let cache_entries = prop_oneof![Just(0), Just(4), Just(64), Just(1_024)];
     let steps = prop::collection::vec((0_u64..400, 0_u8..8), 1..30);

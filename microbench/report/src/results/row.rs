@@ -205,7 +205,7 @@ pub mod format {
     }
 
     /// Formats a number; `None` and infinity are empty.
-    fn formatted(value: &impl Serialize, format: impl Fn(f64) -> String) -> String {
+    pub fn formatted(value: &impl Serialize, format: impl Fn(f64) -> String) -> String {
         to_value(value).ok().and_then(|value| value.as_f64()).map_or_else(String::new, format)
     }
 }

@@ -77,7 +77,7 @@ mod tests {
     /// occupies the same buckets if these do not depend on the order of inserts.
     #[test]
     fn fills_where_operations_find() {
-        for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
+        for probing in [Probing::Linear, Probing::Lines, Probing::DoubleHash] {
             let config = Config { probing, chunk_buckets: 8, max_chunks: 1024, ..Config::new(512) };
             let shape = probeline::sim::Config {
                 owners: 3,

@@ -2,8 +2,9 @@
 
 use probeline_programs::reactive::Grid;
 use probeline_programs::surrogate::{FIELD_COUNT, Tally};
-use probeline_report::results::format::{Number, fixed, percent, text};
+use probeline_report::results::format::{fixed, formatted, percent, text};
 use probeline_report::results::row;
+use serde::Serialize;
 
 use crate::units::{counted, significant, thousands, time};
 
@@ -150,6 +151,6 @@ fn saved(times_faster: f64) -> String {
 }
 
 /// Formats a number of any magnitude with two digits.
-fn small(number: &impl Number) -> String {
-    number.number().map_or_else(String::new, |number| format!("{number:.1e}"))
+fn small(number: &impl Serialize) -> String {
+    formatted(number, |number| format!("{number:.1e}"))
 }
