@@ -391,7 +391,7 @@ where
             return Ok(true);
         }
         let passed = context.lane(peer).passed as usize;
-        for message in block.chunks_exact(len as usize).skip(passed) {
+        for message in block.chunks_exact(len.max(1) as usize).skip(passed) {
             let mut loaded = message.iter().map(|word| word.load(Relaxed));
             let Route { from, to } = Route::of_word(loaded.next().unwrap_or_default());
             if to == context.me {
