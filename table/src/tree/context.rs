@@ -177,20 +177,12 @@ impl<C: AsMut<[PairCacheLine]>> TreeContext<C> {
                 })
             }
         };
-        match found {
-            Some(Ok(reference)) => {
-                member.references.set(node, reference);
-                None
-            }
-            Some(Err(outcome)) => {
-                member.has_ended = true;
-                Some(outcome)
-            }
-            None => {
-                member.has_ended = true;
-                None
-            }
+        if let Some(Ok(reference)) = found {
+            member.references.set(node, reference);
+            return None;
         }
+        member.has_ended = true;
+        found.and_then(Result::err)
     }
 }
 
