@@ -22,7 +22,7 @@ pub(crate) type Ended = Result<probeline_outcome, Error>;
 /// Whether an operation has started.
 pub(crate) type Started = Result<(), OperationError>;
 
-/// What a request of a program has at each key.
+/// The sizes of what a request of a program has at each key.
 pub(crate) struct Sizes {
     /// Words of the key.
     pub(crate) key: usize,

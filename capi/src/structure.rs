@@ -85,7 +85,7 @@ impl<S, B> Typed<S, B> {
     }
 }
 
-/// What structures of the library dereference to.
+/// The front of a structure of the library, to which it dereferences.
 pub(crate) type Front<K> = pipeline::Structure<Engine, Vec<OperationOf<K>>, K>;
 
 impl<S, B, K> Close for Typed<S, B>

@@ -255,8 +255,10 @@ fn aggregated_messages_by_two_hops() {
         job.barrier().unwrap();
         posts
     });
-    // Lanes of rank 0 are from all ranks, of rank 1 and of rank 2 from itself and from rank 0.
-    assert_eq!(posts, [[0, 1 + 6, 0], [0, 1 + 4, 0], [0, 4, 0]]);
+    // Lanes of rank 0 are from all ranks, of rank 1 and of rank 2 from itself and from rank 0. The block of rank 0 may
+    // be the one that ends its lane, too.
+    assert!(matches!(posts[0], [0, 6..=7, 0]), "{posts:?}");
+    assert_eq!(posts[1..], [[0, 1 + 4, 0], [0, 4, 0]]);
 }
 
 /// Where the CPU sees late what peers write, a receiver looks by READs, and tells of a block by an atomic.

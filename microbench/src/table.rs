@@ -258,9 +258,16 @@ impl PipelineArgs {
     }
 }
 
-/// Returns the name of a choice of the table as options and reports spell it.
+/// Returns the name of a choice of the table as options and reports spell it, such as `double-hash`.
 pub(crate) fn name_of(choice: impl Debug) -> String {
-    format!("{choice:?}").to_lowercase()
+    let mut name = String::new();
+    for letter in format!("{choice:?}").chars() {
+        if letter.is_uppercase() && !name.is_empty() {
+            name.push('-');
+        }
+        name.extend(letter.to_lowercase());
+    }
+    name
 }
 
 /// Executes find-or-put of each key of `keys` in batches of the length of `outcomes`, or by

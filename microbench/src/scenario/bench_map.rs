@@ -21,7 +21,7 @@ use crate::progress::Progress;
 use crate::run_report::{answer, fields, side_by_side};
 use crate::series::Run;
 use crate::size::Size;
-use crate::table::{batch, in_flight};
+use crate::table::{batch, in_flight, name_of};
 use crate::units;
 
 /// The keys of the paper's Zipf distribution.
@@ -87,10 +87,6 @@ const MODES: [(&str, &str, Mode); 4] = [
     ("bucket-locks", "A lock for each bucket: the paper's fine-grained", Mode::BucketLocks),
     ("unlocked", "No lock: the paper's lock-free; may lose a put", Mode::Unlocked),
 ];
-
-fn name_of(mode: Mode) -> &'static str {
-    MODES.iter().find(|(.., known)| *known == mode).map_or("", |(name, ..)| name)
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Workload {

@@ -28,7 +28,7 @@ pub(super) struct Chemistry {
     places: HashMap<[u64; INPUT_NUMBERS], usize>,
     computed: Vec<ChemistryResult>,
     written: Vec<Written>,
-    /// What the chemistry counts of a run.
+    /// The counts of the chemistry in a run.
     pub(super) tally: Tally,
     package: usize,
 }

@@ -64,7 +64,7 @@ impl MapRow {
         let gets = counts.reads();
         let limit = limit.map(|limit| limit.per_second(1.0 - gets as f64 / operations));
         Some(Self {
-            mode: name_of(step.mode).to_owned(),
+            mode: name_of(step.mode),
             path: step.path().to_owned(),
             workload: name(step.workload),
             keys: name(step.keys),
