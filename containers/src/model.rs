@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 
-/// A defect.
+/// A defect of operations, which a model check must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
     /// An operation ignores the word that its compare-and-swap returned.

@@ -11,7 +11,7 @@ use probeline_transport::{Exchange, Owner};
 const MODES: [Mode; 4] = [Mode::Claims, Mode::PartLocks, Mode::BucketLocks, Mode::Unlocked];
 
 /// Returns the roundtrips of a miss, an insert, a hit, a put over an older value, a put-if-absent of
-/// a key that is there, and a remove. In a map with room, every key is in its first candidate.
+/// a present key, and a remove. In a map with room, every key is in its first candidate.
 fn roundtrips(config: Config, write_then_atomic: bool) -> [u64; 6] {
     let config = Config { direct: false, ..config };
     let sim = sim::<Key, Value>(&config, 1, 1);
@@ -169,8 +169,7 @@ fn hits_of_a_race(get: impl Fn(&mut LongMap, &[u64; 2]) -> [Option<Long>; 2] + S
 
 type LongMap = AnyMap<u64, Long>;
 
-/// Without the check of what a get by the CPU has copied, values mix; also in the shorter way of a
-/// batch.
+/// Without the check of what a get by the CPU has copied, values mix, in batches as in single gets.
 #[test]
 fn cpu_gets_mix_no_values() {
     let hits = hits_of_a_race(|map, keys| keys.map(|key| map.get(&key).unwrap()));

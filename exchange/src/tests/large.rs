@@ -38,7 +38,7 @@ fn star(size: u32) -> (Job, Vec<Link>) {
     let address = listener.local_addr().unwrap();
     let link = |owner, stream, session| {
         let socket = Socket::new(stream).unwrap();
-        // The probes of so many idle connections at a time overflow the queue of the loopback interface.
+        // Keep-alive probes of all idle connections at a time may overflow the queue of the loopback interface.
         sockopt::set_socket_keepalive(&socket.stream, false).unwrap();
         Link::new(Owner(owner), socket, session)
     };

@@ -105,8 +105,8 @@ impl Matrix {
 /// Rows with one element, each with its column.
 type Pivots = Vec<(u64, u64)>;
 
-/// Pushes pivots to the queues of the ranks that have their columns, and pops those of this one, of which it has
-/// `taken` so many before.
+/// Pushes pivots to the queues of the ranks that have their columns, and pops those of this rank, which has popped
+/// `taken` of them before.
 fn pass<T: Transport>(
     taken: &mut u64,
     matrix: &Matrix,
