@@ -28,8 +28,8 @@ pub fn write_text<K: Kmer>(
     exchange: &mut dyn Exchange,
 ) -> Result<(), Error> {
     let digits = |count: u64| u64::from(count.checked_ilog10().unwrap_or(0)) + 1;
-    let k = counted.k();
-    let mine = selected(counted, counts).map(|(_, count)| u64::from(k) + 2 + digits(count)).sum();
+    let (k, mut mine) = (counted.k(), 0);
+    each_selected_count(counted, counts, |count| mine += u64::from(k) + 2 + digits(count));
     let mut line = Vec::new();
     write_parts(
         path,
@@ -48,10 +48,11 @@ pub fn write_text<K: Kmer>(
     )
 }
 
-/// Writes a binary file. All ranks call it, with the same path. Its header has [`BINARY_MAGIC`], k, 1 if k-mers are
-/// canonical and else 0, and the number of k-mers; then each k-mer follows, without an order, and its count. All
-/// numbers have eight bytes, the lowest first; k-mers from k = 32 on have sixteen. A k-mer has two bits a base, A 0, C 1, G 2 and T 3, the last base in
-/// the lowest bits.
+/// Writes a binary file. All ranks call it, with the same path. Its header has [`BINARY_MAGIC`] and four numbers of
+/// eight bytes: k, 1 if k-mers are canonical and else 0, the bytes of a count (the least of 1, 2, 4 and 8 in which the
+/// largest count fits), and the number of k-mers. Then each k-mer follows, without an order, in 2 k bits rounded up
+/// to bytes, and its count. All have the lowest byte first. A base of a k-mer has two bits, A 0, C 1, G 2 and T 3, the
+/// last base in the lowest ones.
 ///
 /// # Errors
 /// As for [`write_text`].
@@ -61,20 +62,23 @@ pub fn write_binary<K: Kmer>(
     path: &Path,
     exchange: &mut dyn Exchange,
 ) -> Result<(), Error> {
-    let mine = selected(counted, counts).count() as u64;
-    let all = exchange.sum(mine)?;
-    let numbers = [counted.k().into(), counted.is_canonical.into(), all];
+    let (mut mine, mut max) = (0, 0);
+    each_selected_count(counted, counts, |count| (mine, max) = (mine + 1, count.max(max)));
+    let (all, max) = (exchange.sum(mine)?, exchange.max(max)?);
+    let kmer_bytes = counted.k().div_ceil(4) as usize;
+    let count_bytes = [1, 2, 4].into_iter().find(|bytes| max >> (8 * bytes) == 0).unwrap_or(8);
+    let numbers = [counted.k().into(), counted.is_canonical.into(), count_bytes as u64, all];
     let header: Vec<u8> =
         BINARY_MAGIC.into_iter().chain(numbers.into_iter().flat_map(u64::to_le_bytes)).collect();
     write_parts(
         path,
         &header,
-        mine * (8 + size_of::<K>() as u64),
+        mine * (kmer_bytes + count_bytes) as u64,
         exchange,
         |file| {
             selected(counted, counts).try_for_each(|(kmer, count)| {
-                file.write_all(&kmer.to_wide().to_le_bytes()[..size_of::<K>()])?;
-                file.write_all(&count.to_le_bytes())
+                file.write_all(&kmer.to_wide().to_le_bytes()[..kmer_bytes])?;
+                file.write_all(&count.to_le_bytes()[..count_bytes])
             })
         },
         |_| Ok(()),
@@ -86,4 +90,12 @@ fn selected<'c, K: Kmer>(
     counts: &'c Counts,
 ) -> impl Iterator<Item = (K, u64)> + 'c {
     counted.local().filter(|(_, count)| counts.contains(count))
+}
+
+fn each_selected_count<K: Kmer>(counted: &Counted<K>, counts: &Counts, mut each: impl FnMut(u64)) {
+    counted.table.each_count(|count| {
+        if counts.contains(&count) {
+            each(count);
+        }
+    });
 }

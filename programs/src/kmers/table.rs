@@ -266,6 +266,15 @@ impl<K: Kmer> Table<K> {
         all.filter(move |(_, count)| *count >= least)
     }
 
+    /// Passes on the count of each k-mer of this rank, without working out the k-mers if possible.
+    pub(super) fn each_count(&self, mut each: impl FnMut(u64)) {
+        if !self.beyond.is_empty() {
+            return self.local().for_each(|(_, count)| each(count));
+        }
+        let least = self.least();
+        self.counters.local_counts().filter(|count| *count >= least).for_each(each);
+    }
+
     /// Adds up the counts beyond the largest that a counter has, of all ranks.
     fn gather_beyond(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error> {
         let mine = self.beyond.drain().map(|(kmer, count)| (kmer.to_wide(), count));
@@ -282,18 +291,10 @@ impl<K: Kmer> Table<K> {
     ) -> Result<Totals, Error> {
         self.gather_beyond(exchange)?;
         let mut totals = Totals { histogram: vec![0; MAX_HISTOGRAM + 1], ..Totals::default() };
-        let mut count = |count| {
+        self.each_count(|count| {
             totals.histogram[place(count)] += 1;
             totals.distinct += 1;
-        };
-        match self.beyond.is_empty() {
-            true => {
-                let least = self.least();
-                let counts = self.counters.local_counts().filter(|of_kmer| *of_kmer >= least);
-                counts.for_each(&mut count);
-            }
-            false => self.local().for_each(|(_, of_kmer)| count(of_kmer)),
-        }
+        });
         let bytes = self.counters.config().lines * LINE_BYTES;
         totals.table_bytes = exchange.sum(bytes)? / u64::from(self.ranks);
         totals.growths = exchange.max(self.growths.into())?;

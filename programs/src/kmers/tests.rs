@@ -258,21 +258,20 @@ fn files_contain_all_kmers() {
     assert!(read.iter().eq(expected.iter().filter(several)));
 
     let bytes = fs::read(binary_path).unwrap();
-    let (header, entries) = bytes.split_at(32);
+    let (header, entries) = bytes.split_at(40);
     assert_eq!(header[..8], BINARY_MAGIC);
     let few = expected.values().filter(|count| **count <= 9).count();
-    let numbers = |bytes: &[u8]| -> Vec<u64> {
-        bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
-    };
-    assert_eq!(numbers(&header[8..]), [5, 1, few as u64]);
-    let read: Counts = numbers(entries)
-        .as_chunks::<2>()
-        .0
+    let numbers: Vec<u64> =
+        header[8..].as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    assert_eq!(numbers, [5, 1, 1, few as u64]);
+    let (entries, rest) = entries.as_chunks::<3>();
+    assert!(rest.is_empty());
+    let read: Counts = entries
         .iter()
-        .map(|[kmer, count]| {
+        .map(|[low, high, count]| {
             let mut letters = Vec::new();
-            write_letters(*kmer, 5, &mut letters);
-            (String::from_utf8(letters).unwrap(), *count)
+            write_letters(u64::from(u16::from_le_bytes([*low, *high])), 5, &mut letters);
+            (String::from_utf8(letters).unwrap(), (*count).into())
         })
         .collect();
     assert!(read.iter().eq(expected.iter().filter(|(_, count)| **count <= 9)));
