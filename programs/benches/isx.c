@@ -1,9 +1,9 @@
 /* The sort of `probeline isx` with MPI: the steps of ISx's reference. Keys of 28 bits; sends them by one
- * MPI_Alltoallv in order of ranks, and counts how often each key of the own range occurs, from which the sorted
- * keys could be written. Sorts once untimed, and once more in the same memory with the clock running. Prints the
- * seconds of the second sort.
+ * MPI_Alltoallv in order of ranks, counts how often each key of the own range occurs, and writes the keys in order;
+ * with `count`, as the reference does, only counts. Sorts once untimed, and once more in the same memory with the
+ * clock running. Prints the seconds of the second sort.
  *
- * usage: mpirun -n RANKS isx [KEYS]
+ * usage: mpirun -n RANKS isx [KEYS [count]]
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 
 enum { KEY_BITS = 28 };
 
-static int ranks, me;
+static int ranks, me, only_counts;
 
 static int rank_of(uint32_t key)
 {
@@ -77,6 +77,12 @@ static double sort(int keys, uint64_t seed)
     memset(of_key, 0, (width + 1) * sizeof *of_key);
     for (int nth = 0; nth < received; nth++)
         of_key[own[nth] - first]++;
+    if (!only_counts) {
+        uint32_t *sorted = own;
+        for (uint64_t key = 0; key <= width; key++)
+            for (uint32_t nth = 0; nth < of_key[key]; nth++)
+                *sorted++ = first + (uint32_t)key;
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     double seconds = MPI_Wtime() - begun;
 
@@ -94,6 +100,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     int keys = argc > 1 ? atoi(argv[1]) : 1 << 24;
+    only_counts = argc > 2 && !strcmp(argv[2], "count");
     if (keys < 1) {
         fprintf(stderr, "KEYS must be at least 1\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
