@@ -2,9 +2,9 @@
 //!
 //! The memory is a file without a name, mapped twice: the library's view is the private memory of a region, and
 //! the program's view of the mirror in it has page protection. What the mirror has of a page decides what the
-//! program may do with it: nothing, read, or write while the region has an edit of the page. An access beyond that is
-//! a SIGSEGV, whose handler views or edits the page as the program would do by [`Region`], and lets the access
-//! go on. Which words have changed the region finds by [`Config::compares`].
+//! program may do with it: nothing, read, or write while the region has an edit of the page. An access beyond that
+//! is a SIGSEGV, or by [`Protection::Userfaultfd`] a SIGBUS. Its handler views or edits the page as the program would
+//! do by [`Region`], and lets the access go on. Which words have changed the region finds by [`Config::compares`].
 //!
 //! # Signal safety
 //!
@@ -17,6 +17,7 @@
 //! as an argument; [`view`](PlainMemory::view) its pages first.
 
 mod signal;
+mod userfaultfd;
 mod views;
 
 use core::cell::{Cell, RefCell, RefMut};
@@ -34,6 +35,7 @@ use crate::context::Stats;
 use crate::memory::{Frame, Usage};
 use crate::region::{NAME, Operation, Region};
 use signal::{Served, Slot, current_thread};
+use userfaultfd::Userfaultfd;
 use views::{Access, Views, page_size};
 
 /// The reason why a call on a [`PlainMemory`] has failed.
@@ -75,12 +77,37 @@ pub enum Error {
     Regions(usize),
 }
 
+/// The way in which the kernel protects the pages of a [`PlainMemory`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protection {
+    /// mprotect(2) and SIGSEGV, on every Linux. Runs of pages of one protection are mappings, of which a process has
+    /// 65,530 by default (`vm.max_map_count`); where it has no room for more, all pages fault again.
+    #[default]
+    Mprotect,
+    /// userfaultfd(2) and SIGBUS, from Linux 5.19 on, where the process may call it: containers often forbid this. Any
+    /// number of runs of pages has room.
+    Userfaultfd,
+}
+
+impl Protection {
+    /// Checks that the kernel has this protection for the process.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn check(self) -> Result<(), Error> {
+        match self {
+            Self::Mprotect => Ok(()),
+            Self::Userfaultfd => Userfaultfd::open().map(drop),
+        }
+    }
+}
+
 /// A [`Region`] as plain memory of elements `T`, over an engine `E`, with storage `S` for operations in flight.
 ///
 /// It has the guarantees of [`Region`]: a store is an edit of the elements whose bits it changes, and a program
 /// synchronises by the same locks and barriers. Only the thread that has opened it may access the memory. A fault
 /// of another one, of a process forked by fork(3), inside an [`Exchange`] of this region, or on a page that cannot be
-/// had, is not served. It prints the reason to standard error, and goes on as any other SIGSEGV: to the handler from
+/// had, is not served. It prints the reason to standard error, and goes on as any other signal of a fault: to the handler from
 /// before the first region was opened, as the kernel would call it, by default the end of the process. A handler that is
 /// installed later must call this one.
 ///
@@ -91,9 +118,7 @@ pub enum Error {
 /// [`view`] what a call will read, and [`edit`] what it will write, just before it. The next call on the region, or
 /// access to another page, may protect it again.
 ///
-/// Pages are multiples of the system's page, and two of them at least may be edited at once. Where the kernel has no
-/// room for more runs of pages of one protection, of which it keeps 65,530 by default (`vm.max_map_count`), all pages
-/// fault again.
+/// Pages are multiples of the system's page, and two of them at least may be edited at once.
 ///
 /// [`view`]: Self::view
 /// [`edit`]: Self::edit
@@ -153,12 +178,27 @@ where
     E: Transport,
     S: AsMut<[Operation]>,
 {
-    /// Opens a region of zeros, as [`Region::open`] does, which allocates its private memory here, for all pages.
+    /// Opens a region of zeros, as [`Region::open`] does, which allocates its private memory here, for all pages. The
+    /// kernel protects them by mprotect(2).
+    ///
+    /// # Errors
+    /// As for [`open_with`](Self::open_with).
+    pub fn open(
+        engine: E,
+        config: Config,
+        operations: S,
+        job: &mut (impl Exchange + ?Sized),
+    ) -> Result<Self, Error> {
+        Self::open_with(Protection::Mprotect, engine, config, operations, job)
+    }
+
+    /// As [`open`](Self::open), with the protection that this rank chooses for itself.
     ///
     /// # Errors
     /// As for [`Region::open`]; `page_words` that is no multiple of the system's page; [`Error::System`],
     /// [`Error::Regions`].
-    pub fn open(
+    pub fn open_with(
+        protection: Protection,
         engine: E,
         config: Config,
         operations: S,
@@ -167,7 +207,7 @@ where
         // A store across two pages needs both at once.
         let edited_pages = config.edited_pages.max(2);
         let config = Config { compares: true, mirror_pages: u32::MAX, edited_pages, ..config };
-        let prepared = Self::prepare(&engine, &config);
+        let prepared = Self::prepare(protection, &engine, &config);
         if prepared.is_err() {
             Collective::new(job, Call::method(NAME, "open"), 0).fail();
         }
@@ -186,7 +226,11 @@ where
     }
 
     /// Does all that may fail on this rank alone, before other ranks wait for it.
-    fn prepare(engine: &E, config: &Config) -> Result<(Slot, Views), Error> {
+    fn prepare(
+        protection: Protection,
+        engine: &E,
+        config: &Config,
+    ) -> Result<(Slot, Views), Error> {
         let page_words = (page_size() / WORD_BYTES) as u64;
         config
             .check::<T>(engine)
@@ -194,8 +238,8 @@ where
                 ConfigError::check_multiple("page_words", config.page_words.into(), page_words)
             })
             .map_err(CollectiveError::from)?;
-        let views = Views::new(&config.layout::<T>(engine.geometry().owners))?;
-        Ok((Slot::claim()?, views))
+        let views = Views::new(&config.layout::<T>(engine.geometry().owners), protection)?;
+        Ok((Slot::claim(protection)?, views))
     }
 
     /// Returns the elements. An access brings a page here, as [`Region::view`] does, and a store edits it.
@@ -320,9 +364,13 @@ impl<T: Pod, E: Transport, S: AsMut<[Operation]>> State<T, E, S> {
     fn serve(&mut self, at: usize, is_store: bool) -> Result<(), Error> {
         let layout = self.region.pipeline.shared().layout;
         let pages = layout.pages(&(at..at + 1));
-        let allowed = self.allowed.get(pages.start as usize).copied().unwrap_or(Access::None);
+        let mut allowed = self.allowed.get(pages.start as usize).copied().unwrap_or(Access::None);
         if allowed == Access::Write {
-            return Err(Error::Execution);
+            if !self.region.pipeline.shared().memory().may_lose_pages() {
+                return Err(Error::Execution);
+            }
+            allowed = Access::None;
+            self.protect(pages.clone(), |_, _| allowed)?;
         }
         // Not all machines tell stores from loads, but a page that may be read faults in a store only.
         let is_edit = is_store || allowed == Access::Read;
@@ -368,7 +416,7 @@ impl<T: Pod, E: Transport, S: AsMut<[Operation]>> State<T, E, S> {
             // page.
             let shared = self.region.pipeline.shared();
             let all = 0..shared.layout.page_count;
-            shared.memory().protect(&shared.layout, &all, Access::None)?;
+            shared.memory().protect(&shared.layout, &all, Access::Write, Access::None)?;
             self.allowed.fill(Access::None);
         }
         result
@@ -382,20 +430,21 @@ impl<T: Pod, E: Transport, S: AsMut<[Operation]>> State<T, E, S> {
     ) -> Result<(), Error> {
         let Self { region, allowed } = self;
         let layout = region.pipeline.shared().layout;
-        let mut run = (0..0, Access::None);
+        let mut run = (0..0, Access::None, Access::None);
         for page in pages {
             let frame = region.frame(page)?.ok_or(OperationError::Window)?;
             let Some(allowed) = allowed.get_mut(page as usize) else { continue };
             let next = access((page, frame), *allowed);
-            if next == core::mem::replace(allowed, next) {
+            let before = core::mem::replace(allowed, next);
+            if next == before {
                 continue;
             }
-            if run.0.end != page || run.1 != next {
-                region.pipeline.shared().memory().protect(&layout, &run.0, run.1)?;
-                run = (page..page, next);
+            if run.0.end != page || (run.1, run.2) != (before, next) {
+                region.pipeline.shared().memory().protect(&layout, &run.0, run.1, run.2)?;
+                run = (page..page, before, next);
             }
             run.0.end = page + 1;
         }
-        region.pipeline.shared().memory().protect(&layout, &run.0, run.1)
+        region.pipeline.shared().memory().protect(&layout, &run.0, run.1, run.2)
     }
 }

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::{env, fs, panic, process, thread};
 
 use bytemuck::Pod;
-use probeline_dsm::fault::{self, PlainMemory};
+use probeline_dsm::fault::{self, PlainMemory, Protection};
 use probeline_dsm::{CollectiveError, Config, ConfigError, Operation, OperationError};
 use probeline_exchange::Job;
 use probeline_exchange::testing::{Plan, Watched, kill_after, start, succeed, succeed_without};
@@ -25,17 +25,21 @@ use probeline_transport::{Alone, AtomicScope, Exchange, ExchangeError, Fault, Ow
 const RANKS: u32 = 3;
 /// Set in a process whose access is not served.
 const DIES: &str = "PROBELINE_TEST_DIES";
+/// Set in a process whose regions are protected by userfaultfd.
+const USERFAULTFD: &str = "PROBELINE_TEST_USERFAULTFD";
 
 type Memory<T> = PlainMemory<T, Watched<Engine>, [Operation; 8]>;
 
 fn main() {
     probeline_exchange::testing::run(&[
+        ("passes_all_with_userfaultfd", userfaultfd()),
         ("ranks_share_a_grid", Plan::Run(grid)),
         ("counters_under_locks_count_all", Plan::Run(counters)),
         ("locks_pass_on_earlier_notices", Plan::Run(chain)),
         ("neighbours_are_kept", Plan::Run(neighbours)),
         ("few_edited_pages_are_sent_in_faults", Plan::Run(few_edits)),
         ("a_store_across_pages_ends", Plan::Run(across)),
+        ("pages_that_the_kernel_takes_come_back", Plan::Run(reclaimed)),
         ("a_foreign_fault_is_passed_on", Plan::Run(foreign)),
         ("a_foreign_fault_ends_the_process", Plan::Run(|| dies("a_foreign_fault_ends", "", null))),
         ("a_signal_of_a_process_is_passed_on", Plan::Run(|| dies("a_signal_of", "", raised))),
@@ -72,7 +76,23 @@ fn open<T: Pod>(config: Config, is_direct: bool, job: &mut (impl Exchange + ?Siz
     let engine = Builder::new(config.sizes::<T>(job.owners(), 8)).open(job).unwrap();
     let atomics = if is_direct { AtomicScope::Cpu } else { AtomicScope::Device };
     let engine = Watched::declaring(engine, |caps| caps.atomics = atomics);
-    Memory::open(engine, config, [Operation::EMPTY; 8], job).unwrap()
+    Memory::open_with(protection(), engine, config, [Operation::EMPTY; 8], job).unwrap()
+}
+
+fn protection() -> Protection {
+    if env::var_os(USERFAULTFD).is_some() { Protection::Userfaultfd } else { Protection::Mprotect }
+}
+
+/// Runs all other cases again.
+fn userfaultfd() -> Plan {
+    if protection() == Protection::Userfaultfd || Protection::Userfaultfd.check().is_err() {
+        return Plan::Ignore("userfaultfd(2) is not permitted, or in use already");
+    }
+    Plan::Run(|| {
+        let mut all = Command::new(env::current_exe().unwrap());
+        let output = all.env(USERFAULTFD, "1").stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    })
 }
 
 /// Runs a test on several processes, with both ways to a page.
@@ -187,6 +207,26 @@ fn neighbours() {
     });
 }
 
+/// Takes entries from the page table, as the kernel does where memory is scarce.
+fn reclaimed() {
+    let memory = open::<u64>(Config::new(2_000), false, &mut Alone);
+    let cells = memory.cells();
+    for round in 1..4 {
+        cells[5].set(round);
+        let read = cells[1_000].get();
+        // SAFETY: madvise(2): pages of a file that is mapped twice, which keeps their bytes.
+        let taken = unsafe { libc::madvise(memory.as_ptr().cast(), 16_000, libc::MADV_DONTNEED) };
+        assert_eq!(
+            (taken, read, cells[1_000].get(), cells[5].get()),
+            (0, round - 1, round - 1, round)
+        );
+        cells[6].set(round);
+        memory.barrier(&mut Alone).unwrap();
+        cells[1_000].set(round);
+        assert_eq!((cells[5].get(), cells[6].get()), (round, round));
+    }
+}
+
 fn few_edits() {
     let config = Config { edited_pages: 2, ..Config::new(512 * 20) };
     on_processes::<u64>("few_edited_pages_are_sent_in_faults", config, |memory, job| {
@@ -267,7 +307,7 @@ fn again(name: &str) -> Command {
     command
 }
 
-/// Runs this test in another process, which must end by a SIGSEGV and say so.
+/// Runs this test in another process, which must end by the signal of its fault and say so.
 fn dies(name: &str, reason: &str, act: fn(&Memory<u64>)) {
     if env::var_os(DIES).is_some() {
         let memory = open::<u64>(Config::new(1_000), false, &mut Alone);
@@ -277,7 +317,8 @@ fn dies(name: &str, reason: &str, act: fn(&Memory<u64>)) {
     }
     let output = again(name).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{text}");
+    let is_of_fault = |signal| signal == libc::SIGSEGV || signal == libc::SIGBUS;
+    assert!(output.status.signal().is_some_and(is_of_fault), "{text}");
     assert!(text.contains(reason) && text.contains("probeline") != reason.is_empty(), "{text}");
 }
 
@@ -495,7 +536,12 @@ fn mappings() {
         let last = has_failed.expect("vm.max_map_count bounds them") - 2;
         for _ in 0..2 {
             let edited = memory.edit(5_000..5_001).map(drop);
-            assert!(matches!(edited, Err(fault::Error::System { call: "mprotect", .. })));
+            match protection() {
+                Protection::Userfaultfd => assert_eq!(edited, Ok(())),
+                Protection::Mprotect => {
+                    assert!(matches!(edited, Err(fault::Error::System { call: "mprotect", .. })));
+                }
+            }
         }
         (0..10).for_each(|nth| assert!(protect(last - 2 * nth, libc::PROT_NONE)));
         let cells = memory.cells();

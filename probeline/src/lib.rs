@@ -8,7 +8,7 @@
 //! counters, maps, queues, Bloom filters, objects and aggregated messages; and `dsm`: shared memory by
 //! pages with release consistency. After opening, nothing allocates, blocks or makes a system call, and no structure starts threads: the caller's loop
 //! polls. (The transport over UCX starts one, and joining through a launcher's server one. Plain memory, feature
-//! `dsm-fault`, protects pages by system calls and handles SIGSEGV.)
+//! `dsm-fault`, protects pages by system calls and handles SIGSEGV or SIGBUS.)
 //!
 //! # First program
 //!

@@ -1,4 +1,4 @@
-//! The handler of SIGSEGV: finds the memory of a fault, and passes on what it does not serve.
+//! The handler of SIGSEGV and SIGBUS: finds the memory of a fault, and passes on what it does not serve.
 
 use core::cell::OnceCell;
 use core::ffi::{c_int, c_void};
@@ -12,8 +12,8 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize};
 use std::rc::Rc;
 use std::sync::OnceLock;
 
-use super::Error;
 use super::views::{Access, Mapping, check, page_size};
+use super::{Error, Protection};
 
 /// The most regions of a process that are plain memory.
 const MAX_REGIONS: usize = 64;
@@ -21,12 +21,18 @@ const MAX_REGIONS: usize = 64;
 const STACK_BYTES: usize = 256 << 10;
 
 static ENTRIES: [Entry; MAX_REGIONS] = [const { Entry::free() }; MAX_REGIONS];
-/// Whether the handler is installed, once in the process: one that was installed later may call it.
-static INSTALLED: OnceLock<Result<(), Error>> = OnceLock::new();
-/// Action of a SIGSEGV before the first region was opened.
-static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
-/// Whether that action, which the kernel would have reset after its first signal, had one.
-static IS_RESET: AtomicBool = AtomicBool::new(false);
+static SIGSEGV: Signal = Signal::new(libc::SIGSEGV);
+static SIGBUS: Signal = Signal::new(libc::SIGBUS);
+
+/// A signal of faults, and its action before the first region was opened that needs it.
+struct Signal {
+    number: c_int,
+    /// Whether the handler is installed, once in the process: one that was installed later may call it.
+    installed: OnceLock<Result<(), Error>>,
+    previous: OnceLock<libc::sigaction>,
+    /// Whether the previous action, which the kernel would have reset after its first signal, had one.
+    is_reset: AtomicBool,
+}
 
 thread_local! {
     /// The stack of the handler on this thread, from its first region on.
@@ -55,6 +61,8 @@ struct Handle {
 struct Entry {
     /// 0 if the entry is free.
     thread: AtomicI32,
+    /// The signal of faults that are served.
+    signal: AtomicI32,
     start: AtomicUsize,
     end: AtomicUsize,
     handle: AtomicPtr<Handle>,
@@ -64,6 +72,7 @@ impl Entry {
     const fn free() -> Self {
         Self {
             thread: AtomicI32::new(0),
+            signal: AtomicI32::new(0),
             start: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
             handle: AtomicPtr::new(ptr::null_mut()),
@@ -83,16 +92,23 @@ pub(super) struct Slot {
 
 impl Slot {
     /// Registers the handler, and claims an entry for a memory of this thread.
-    pub(super) fn claim() -> Result<Self, Error> {
+    pub(super) fn claim(protection: Protection) -> Result<Self, Error> {
         let thread = current_thread();
         STACK.with(|stack| match stack.get() {
             Some(_) => Ok(()),
             None => Stack::install().map(|new| drop(stack.set(new))),
         })?;
-        (*INSTALLED.get_or_init(install))?;
+        // A page that is protected otherwise causes a SIGSEGV if it is executed, or after a fork.
+        SIGSEGV.install()?;
+        let signal = match protection {
+            Protection::Mprotect => &SIGSEGV,
+            Protection::Userfaultfd => &SIGBUS,
+        };
+        signal.install()?;
         let is_claimed =
             |entry: &&Entry| entry.thread.compare_exchange(0, thread, SeqCst, SeqCst).is_ok();
         let entry = ENTRIES.iter().find(is_claimed).ok_or(Error::Regions(MAX_REGIONS))?;
+        entry.signal.store(signal.number, SeqCst);
         Ok(Self { entry, handle: None })
     }
 
@@ -125,8 +141,8 @@ unsafe fn serve<M: Served>(memory: *const c_void, at: usize, is_store: bool) -> 
     unsafe { &*memory.cast::<M>() }.serve(at, is_store)
 }
 
-/// Serves an access to an address. Returns `None` if it is in no memory.
-fn serve_address(address: usize, is_store: bool) -> Option<Result<(), Error>> {
+/// Serves an access to an address. Returns `None` if it is in no memory, or if its signal is not of page protection.
+fn serve_address(signal: c_int, address: usize, is_store: bool) -> Option<Result<(), Error>> {
     let thread = current_thread();
     // Entries of this thread do not change meanwhile.
     let is_own = |entry: &&Entry| entry.thread.load(SeqCst) == thread && entry.contains(address);
@@ -134,32 +150,58 @@ fn serve_address(address: usize, is_store: bool) -> Option<Result<(), Error>> {
         let is_of_others = ENTRIES.iter().any(|entry| entry.contains(address));
         return is_of_others.then_some(Err(Error::Thread));
     };
+    if entry.signal.load(SeqCst) != signal {
+        return (signal == libc::SIGSEGV).then_some(Err(Error::Execution));
+    }
     // SAFETY: `Slot` keeps the handle while the entry has this thread.
     let Handle { memory, serve } = unsafe { &*entry.handle.load(SeqCst) };
     // SAFETY: `Slot::serve` has the promise of its caller, and has chosen the type.
     Some(unsafe { serve(*memory, address - entry.start.load(SeqCst), is_store) })
 }
 
-/// Installs the handler.
-fn install() -> Result<(), Error> {
-    // SAFETY: sigaction(2): a structure of zeros is valid, and has no flags.
-    let mut action: libc::sigaction = unsafe { mem::zeroed() };
-    // SAFETY: sigaction(2): a live structure, and no new action.
-    check("sigaction", unsafe { libc::sigaction(libc::SIGSEGV, ptr::null(), &raw mut action) })?;
-    // SAFETY: pthread_atfork(3): a function that makes system calls only. It fails for lack of memory alone.
-    let errno = unsafe { libc::pthread_atfork(None, None, Some(protect_from_child)) };
-    if errno != 0 {
-        return Err(Error::System { call: "pthread_atfork", errno });
+impl Signal {
+    const fn new(number: c_int) -> Self {
+        let is_reset = AtomicBool::new(false);
+        Self { number, installed: OnceLock::new(), previous: OnceLock::new(), is_reset }
     }
-    PREVIOUS.set(action).ok();
-    action.sa_sigaction = on_fault as *const () as usize;
-    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: sigfillset(3) and sigaction(2): live structures, and a handler of the type that its flags name. It does
-    // only what is safe in the handler of a synchronous signal: see the module `fault`.
-    check("sigaction", unsafe {
-        libc::sigfillset(&raw mut action.sa_mask);
-        libc::sigaction(libc::SIGSEGV, &raw const action, ptr::null_mut())
-    })
+
+    /// Installs the handler, unless it was.
+    fn install(&self) -> Result<(), Error> {
+        *self.installed.get_or_init(|| self.install_once())
+    }
+
+    fn install_once(&self) -> Result<(), Error> {
+        // SAFETY: sigaction(2): a structure of zeros is valid, and has no flags.
+        let mut action: libc::sigaction = unsafe { mem::zeroed() };
+        // SAFETY: sigaction(2): a live structure, and no new action.
+        check("sigaction", unsafe { libc::sigaction(self.number, ptr::null(), &raw mut action) })?;
+        if self.number == libc::SIGSEGV {
+            // SAFETY: pthread_atfork(3): a function that makes system calls only. It fails for lack of memory alone.
+            let errno = unsafe { libc::pthread_atfork(None, None, Some(protect_from_child)) };
+            if errno != 0 {
+                return Err(Error::System { call: "pthread_atfork", errno });
+            }
+        }
+        self.previous.set(action).ok();
+        action.sa_sigaction = on_fault as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        // SAFETY: sigfillset(3) and sigaction(2): live structures, and a handler of the type that its flags name. It
+        // does only what is safe in the handler of a synchronous signal: see the module `fault`.
+        check("sigaction", unsafe {
+            libc::sigfillset(&raw mut action.sa_mask);
+            libc::sigaction(self.number, &raw const action, ptr::null_mut())
+        })
+    }
+
+    /// Returns the action for the next signal that is not served.
+    fn previous(&self) -> libc::sigaction {
+        // SAFETY: sigaction(2): a structure of zeros is the default action.
+        let default = || unsafe { mem::zeroed() };
+        let previous = self.previous.get().copied().unwrap_or_else(default);
+        let is_reset =
+            previous.sa_flags & libc::SA_RESETHAND != 0 && self.is_reset.swap(true, SeqCst);
+        if is_reset { default() } else { previous }
+    }
 }
 
 /// Protects all regions from the forked process that calls this, whose stores would be seen in its parent.
@@ -178,8 +220,9 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     let before = unsafe { *libc::__errno_location() };
     // SAFETY: sigaction(2): the kernel passes a live structure, with an address if it has sent the signal.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
-    // A signal that a process has sent has no address.
-    let served = if code > 0 { serve_address(address, is_store(context)) } else { None };
+    // A signal that a process has sent has no address, and one of damaged memory has another code.
+    let is_access = code > 0 && (signal == libc::SIGSEGV || code == libc::BUS_ADRERR);
+    let served = if is_access { serve_address(signal, address, is_store(context)) } else { None };
     if let Some(Err(error)) = &served {
         // An error of standard error has no place to be reported.
         writeln!(Stderr, "probeline: access to the memory of a region: {error}").ok();
@@ -193,12 +236,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
 
 /// Does what the signal did before.
 fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: sigaction(2): a structure of zeros is the default action.
-    let default = || unsafe { mem::zeroed() };
-    let mut previous = PREVIOUS.get().copied().unwrap_or_else(default);
-    if previous.sa_flags & libc::SA_RESETHAND != 0 && IS_RESET.swap(true, SeqCst) {
-        previous = default();
-    }
+    let previous = if signal == libc::SIGBUS { &SIGBUS } else { &SIGSEGV }.previous();
     block_signals_of(&previous, signal, context);
     // SAFETY: the kernel passes a live structure.
     let is_sent = unsafe { (*info).si_code } <= 0;
@@ -206,7 +244,8 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
         // The kernel does not ignore the signal of a fault either.
         libc::SIG_IGN if is_sent => {}
         libc::SIG_DFL | libc::SIG_IGN => {
-            let default: libc::sigaction = default();
+            // SAFETY: sigaction(2): a structure of zeros is the default action.
+            let default: libc::sigaction = unsafe { mem::zeroed() };
             // SAFETY: sigaction(2) with a live structure; raise(3). The signal is blocked until the handler returns,
             // and the access faults again anyway.
             unsafe {

@@ -8,7 +8,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use probeline_transport::WORD_BYTES;
 
-use super::{Error, Layout};
+use super::userfaultfd::Userfaultfd;
+use super::{Error, Layout, Protection};
 
 /// Access of the program to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +46,12 @@ impl Mapping {
         self.bytes
     }
 
+    /// Returns a range of its bytes.
+    fn bytes_at(&self, bytes: &Range<usize>) -> *mut [u8] {
+        let start = self.start.wrapping_byte_add(bytes.start);
+        ptr::slice_from_raw_parts_mut(start.cast(), bytes.len())
+    }
+
     /// Allows this access to a range of its bytes, which are of whole pages.
     pub(super) fn protect(&self, bytes: Range<usize>, access: Access) -> Result<(), Error> {
         let start = self.start.wrapping_byte_add(bytes.start);
@@ -66,10 +73,12 @@ pub(super) struct Views {
     library: Mapping,
     words: usize,
     program: Mapping,
+    /// What protects the program's view; without one, mprotect(2) does.
+    userfaultfd: Option<Userfaultfd>,
 }
 
 impl Views {
-    pub(super) fn new(layout: &Layout) -> Result<Self, Error> {
+    pub(super) fn new(layout: &Layout, protection: Protection) -> Result<Self, Error> {
         let words = layout.memory_words();
         let bytes = words.saturating_mul(WORD_BYTES);
         // SAFETY: memfd_create(2): a terminated name.
@@ -83,19 +92,37 @@ impl Views {
         let library = Mapping::new(Some(&file), bytes, Access::Write)?;
         // The mirror is the first part of the memory.
         let mirror = layout.parts[0].saturating_mul(WORD_BYTES);
-        let program = Mapping::new(Some(&file), mirror, Access::None)?;
-        Ok(Self { library, words, program })
+        let (access, userfaultfd) = match protection {
+            Protection::Mprotect => (Access::None, None),
+            Protection::Userfaultfd => (Access::Write, Some(Userfaultfd::open()?)),
+        };
+        let this = Self {
+            library,
+            words,
+            program: Mapping::new(Some(&file), mirror, access)?,
+            userfaultfd,
+        };
+        if let Some(userfaultfd) = &this.userfaultfd {
+            userfaultfd.register(this.program.bytes_at(&(0..mirror)))?;
+        }
+        Ok(this)
     }
 
     pub(super) fn program(&self) -> &Mapping {
         &self.program
     }
 
-    /// Allows the program this access to some pages.
+    /// Returns whether an access that is allowed may fault, because the kernel has taken the page away.
+    pub(super) fn may_lose_pages(&self) -> bool {
+        self.userfaultfd.is_some()
+    }
+
+    /// Allows the program this access to some pages, all of which it was allowed `before`.
     pub(super) fn protect(
         &self,
         layout: &Layout,
         pages: &Range<u32>,
+        before: Access,
         access: Access,
     ) -> Result<(), Error> {
         let page_bytes = layout.page_bytes();
@@ -103,7 +130,11 @@ impl Views {
             return Ok(());
         }
         let bytes = pages.start as usize * page_bytes..pages.end as usize * page_bytes;
-        self.program.protect(bytes, access)
+        let Some(userfaultfd) = &self.userfaultfd else {
+            return self.program.protect(bytes, access);
+        };
+        let library = self.library.bytes_at(&bytes).cast::<u8>();
+        userfaultfd.protect(self.program.bytes_at(&bytes), library, before, access)
     }
 }
 
