@@ -155,6 +155,13 @@ impl<T: Transport, S: AsMut<[Operation]>, K: Key> CountersOf<T, S, K> {
         self.run_into(keys, |_| Some(Action::Get), ("counts", counts), Outcome::count)
     }
 
+    /// Returns the line at which the search for a key begins.
+    #[inline]
+    #[must_use]
+    pub fn home_line(&self, key: K) -> u64 {
+        self.context().detail.home(key).0
+    }
+
     /// Returns the counts of the keys in this owner's part, without the keys: several times as fast as
     /// [`local`](Self::local).
     pub fn local_counts(&self) -> impl Iterator<Item = u64> + '_ {

@@ -6,6 +6,7 @@
 //! cases, and move to larger ones when they fill.
 
 mod output;
+mod parts;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ use probeline::pin::MemoryPolicy;
 use probeline::shm::{Builder, Engine};
 use probeline::transport::{Alone, Exchange, LINE_WORDS, Owner, Sizes, Transport, WORD_BYTES};
 
+use super::parts::Parts;
 use super::{BATCH, MAX_HISTOGRAM, Options, Totals};
 use crate::Error;
 use crate::gather::sums;
@@ -52,6 +53,7 @@ enum Pass {
 /// Counters of all ranks, or of this one.
 pub(super) struct Table<K: Kmer> {
     counters: Opened<K>,
+    waiting: Parts<K>,
     /// Ranks that add to them.
     ranks: u32,
     pass: Pass,
@@ -95,6 +97,7 @@ impl<K: Kmer> Table<K> {
             _ => Pass::Repeated(open_filter(words, options.memory, exchange)?),
         };
         Ok(Self {
+            waiting: Parts::new(config.lines, ranks),
             counters,
             ranks,
             pass,
@@ -122,7 +125,16 @@ impl<K: Kmer> Table<K> {
     /// Counts k-mers, or inserts the repeated ones. Those that are refused wait for the end of the round.
     pub(super) fn add(&mut self, kmers: &[K]) -> Result<(), Error> {
         match &mut self.pass {
-            Pass::All => self.run(kmers, 1),
+            Pass::All => {
+                for kmer in kmers {
+                    let home_line = self.counters.home_line(*kmer);
+                    if let Some(part) = self.waiting.push(*kmer, home_line) {
+                        self.run(&part, 1)?;
+                        self.waiting.recycle(part);
+                    }
+                }
+                Ok(())
+            }
             Pass::Repeated(filter) => {
                 let keys: Vec<u64> = kmers.iter().map(|kmer| Kmer::hash(*kmer)).collect();
                 let mut found = vec![false; keys.len()];
@@ -172,12 +184,15 @@ impl<K: Kmer> Table<K> {
         if matches!(self.pass, Pass::All) { 1 } else { 2 }
     }
 
-    /// Counts the k-mers that were refused. Those that are refused again need larger counters.
+    /// Counts the k-mers that wait, and those that were refused. Those that are refused again need larger counters.
     fn add_pending(&mut self) -> Result<(), Error> {
         for _ in 0..MAX_RETRIES {
             let pending = core::mem::take(&mut self.pending);
             self.is_full = false;
             self.add(&pending)?;
+            for part in self.waiting.take_all() {
+                self.run(&part, 1)?;
+            }
             if self.pending.is_empty() || self.is_full {
                 return Ok(());
             }
@@ -251,6 +266,7 @@ impl<K: Kmer> Table<K> {
         }
         exchange.barrier()?;
         self.counters = next;
+        self.waiting = Parts::new(lines, self.ranks);
         self.growths += 1;
         Ok(true)
     }
@@ -398,7 +414,8 @@ impl<T: Transport, K: Kmer> Lanes<T, K> {
             }
         })?;
         counted?;
-        count(&mut self.arrived, table)
+        count(&mut self.arrived, table)?;
+        table.end_round(false, &mut Alone)
     }
 }
 

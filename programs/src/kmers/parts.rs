@@ -1,0 +1,57 @@
+//! K-mers that wait to be counted, by the part of the counters in which they are.
+
+/// Lines of a part, unless there are too many parts: a CPU's second-level cache holds them.
+const PART_LINES: u64 = 1 << 14;
+/// Bytes of as many lines.
+const PART_BYTES: usize = 1 << 20;
+/// The most parts: a CPU's caches hold the ends of all.
+const MAX_PARTS: u64 = 1 << 10;
+/// The most bytes of the k-mers that wait, of a rank.
+const MAX_BYTES: usize = if cfg!(test) { 1 << 10 } else { 64 << 20 };
+
+/// K-mers that wait until there are many of one part of the counters: then the lines of the part are in a cache for
+/// most of them. It takes 0.7 times as much time of a CPU to count 130 million 21-mers in 240 MB, 0.93 times as much
+/// for 55-mers in 470 MB.
+pub(super) struct Parts<K> {
+    parts: Vec<Vec<K>>,
+    part_lines: u64,
+    /// K-mers of a part that is full.
+    len: usize,
+    spare: Vec<K>,
+}
+
+impl<K> Parts<K> {
+    /// Returns room for k-mers of counters with this many lines, to which this many ranks add. All ranks together take
+    /// at most half as much memory as the counters.
+    pub(super) fn new(lines: u64, ranks: u32) -> Self {
+        let part_lines = (lines / MAX_PARTS).max(PART_LINES).next_power_of_two();
+        let parts = usize::try_from(lines / part_lines + 1).unwrap_or(usize::MAX);
+        let bytes = (PART_BYTES / 2 / ranks as usize).min(MAX_BYTES / parts);
+        let len = (bytes / size_of::<K>()).max(1);
+        let parts = (0..parts).map(|_| Vec::new()).collect();
+        Self { parts, part_lines, len, spare: Vec::new() }
+    }
+
+    /// Adds a k-mer, and returns those of its part if that is full.
+    #[inline]
+    pub(super) fn push(&mut self, kmer: K, home_line: u64) -> Option<Vec<K>> {
+        #[allow(clippy::cast_possible_truncation, reason = "the number of a part")]
+        let part = self.parts.get_mut((home_line / self.part_lines) as usize)?;
+        if part.is_empty() {
+            part.reserve_exact(self.len);
+        }
+        part.push(kmer);
+        (part.len() >= self.len).then(|| core::mem::replace(part, core::mem::take(&mut self.spare)))
+    }
+
+    /// Takes the memory of a full part back.
+    pub(super) fn recycle(&mut self, mut part: Vec<K>) {
+        part.clear();
+        self.spare = part;
+    }
+
+    /// Removes all k-mers, and returns them by part.
+    pub(super) fn take_all(&mut self) -> Vec<Vec<K>> {
+        self.parts.iter_mut().map(core::mem::take).collect()
+    }
+}
