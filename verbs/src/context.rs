@@ -139,11 +139,9 @@ impl Context {
     /// [`VerbFailed`].
     pub fn pci_atomics(&self) -> Result<PciAtomics, VerbFailed> {
         let mut attr = MaybeUninit::<sys::ibv_device_attr_ex>::zeroed();
-        // SAFETY: the context is open, no input is allowed, and the library fills the struct.
-        let returned = unsafe {
-            let (context, no_input) = (self.as_ptr(), core::ptr::null());
-            sys::ibv_query_device_ex(self.verbs(), context, no_input, attr.as_mut_ptr())
-        };
+        // SAFETY: the context is open, and the library fills the struct.
+        let returned =
+            unsafe { sys::ibv_query_device_ex(self.verbs(), self.as_ptr(), attr.as_mut_ptr()) };
         VerbFailed::check("ibv_query_device_ex", returned)?;
         // SAFETY: plain numbers, for which zero is valid too.
         let caps = unsafe { attr.assume_init() }.pci_atomic_caps;
@@ -186,9 +184,9 @@ impl Context {
     /// [`VerbFailed`]: EINVAL if there is no such port.
     pub fn port(&self, number: u8) -> Result<Port, VerbFailed> {
         let mut attr = MaybeUninit::<sys::ibv_port_attr>::zeroed();
-        // SAFETY: the context is open, and the library fills the struct, or its older part.
-        let returned =
-            unsafe { sys::ibv_query_port(self.verbs(), self.as_ptr(), number, attr.as_mut_ptr()) };
+        let query_port = self.verbs().ibv_query_port;
+        // SAFETY: the context is open, and the library fills a prefix of the struct.
+        let returned = unsafe { query_port(self.as_ptr(), number, attr.as_mut_ptr().cast()) };
         VerbFailed::check("ibv_query_port", returned)?;
         // SAFETY: plain numbers, for which zero is valid too.
         let attr = unsafe { attr.assume_init() };

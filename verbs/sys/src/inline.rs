@@ -14,52 +14,6 @@ pub const IBV_QPF_GRH_REQUIRED: ib_uverbs_query_port_flags = IB_UVERBS_QPF_GRH_R
 /// (`__VERBS_ABI_IS_EXTENDED`).
 const EXTENDED: usize = usize::MAX;
 
-/// Returns the operation in the field `$op` of the [`verbs_context`] that contains a context
-/// (`verbs_get_ctx_op`): `None` if the library is older than the field or the provider has no such
-/// operation.
-///
-/// Callers need an unsafe block and an open context that ibv_open_device returned.
-macro_rules! extended_op {
-    ($context:expr, $op:ident) => {
-        if (*$context).abi_compat.addr() != EXTENDED {
-            None
-        } else {
-            let extended = $context.byte_sub(offset_of!(verbs_context, context));
-            let extended = extended.cast::<verbs_context>();
-            // New fields are added at the front of the struct, so a field exists if it lies within
-            // the last `sz` bytes.
-            let bytes_from_end = size_of::<verbs_context>() - offset_of!(verbs_context, $op);
-            if (*extended).sz < bytes_from_end { None } else { (*extended).$op }
-        }
-    };
-}
-
-/// Queries the attributes of a port, counted from 1 (ibv_query_port(3)). Returns 0 or an errno.
-///
-/// If the library has only the older, shorter attributes, `port_cap_flags2` is 0.
-///
-/// # Safety
-/// `context` is open; `port_attr` can be written.
-#[inline]
-pub unsafe fn ibv_query_port(
-    verbs: &Verbs,
-    context: *mut ibv_context,
-    port_num: u8,
-    port_attr: *mut ibv_port_attr,
-) -> c_int {
-    // SAFETY: the caller passes an open `context`.
-    if let Some(query_port) = unsafe { extended_op!(context, query_port) } {
-        // SAFETY: the library writes no more than the size it is given.
-        return unsafe { query_port(context, port_num, port_attr, size_of::<ibv_port_attr>()) };
-    }
-    // SAFETY: `port_attr` can be written, and zero is valid for its integers. The exported call
-    // writes only the older attributes, which are a prefix of it.
-    unsafe {
-        port_attr.write_bytes(0, 1);
-        (verbs.ibv_query_port)(context, port_num, port_attr.cast())
-    }
-}
-
 /// Queries an entry of a port's GID table with its type and network device (ibv_query_gid_ex(3)).
 /// Returns 0 or an errno, `ENODATA` if the entry is empty. `flags` must be 0.
 ///
@@ -83,23 +37,18 @@ pub unsafe fn ibv_query_gid_ex(
 /// the library or the provider has only the plain attributes, the others are 0.
 ///
 /// # Safety
-/// `context` is open; `input` is null or can be read; `attr` can be written.
+/// `context` is open; `attr` can be written.
 #[inline]
 pub unsafe fn ibv_query_device_ex(
     verbs: &Verbs,
     context: *mut ibv_context,
-    input: *const ibv_query_device_ex_input,
     attr: *mut ibv_device_attr_ex,
 ) -> c_int {
-    // SAFETY: the caller passes an `input` that is null or can be read.
-    if !input.is_null() && unsafe { (*input).comp_mask } != 0 {
-        return libc::EINVAL;
-    }
-    // SAFETY: the caller passes an open `context`.
-    if let Some(query_device_ex) = unsafe { extended_op!(context, query_device_ex) } {
-        // SAFETY: the library writes no more than the size it is given.
-        let error =
-            unsafe { query_device_ex(context, input, attr, size_of::<ibv_device_attr_ex>()) };
+    // SAFETY: the caller passes an open `context`, which ibv_open_device returned.
+    if let Some(query_device_ex) = unsafe { query_device_ex_op(context) } {
+        let bytes = size_of::<ibv_device_attr_ex>();
+        // SAFETY: the library writes no more than the size it is given, and needs no input.
+        let error = unsafe { query_device_ex(context, core::ptr::null(), attr, bytes) };
         if error != libc::EOPNOTSUPP && error != libc::ENOSYS {
             return error;
         }
@@ -109,6 +58,35 @@ pub unsafe fn ibv_query_device_ex(
     unsafe {
         attr.write_bytes(0, 1);
         (verbs.ibv_query_device)(context, &raw mut (*attr).orig_attr)
+    }
+}
+
+type QueryDeviceEx = unsafe extern "C" fn(
+    *mut ibv_context,
+    *const ibv_query_device_ex_input,
+    *mut ibv_device_attr_ex,
+    usize,
+) -> c_int;
+
+/// Returns this operation of the [`verbs_context`] that contains a context (`verbs_get_ctx_op`):
+/// `None` if the library is older than the field or the provider has no such operation.
+///
+/// # Safety
+/// `context` is open, and ibv_open_device returned it.
+unsafe fn query_device_ex_op(context: *mut ibv_context) -> Option<QueryDeviceEx> {
+    // SAFETY: the caller passes an open `context`.
+    if unsafe { (*context).abi_compat }.addr() != EXTENDED {
+        return None;
+    }
+    // New fields are added at the front of the struct, so a field exists if it lies within the last
+    // `sz` bytes.
+    let bytes_from_end = size_of::<verbs_context>() - offset_of!(verbs_context, query_device_ex);
+    // SAFETY: an extended context is the last field of a verbs_context, of which the library has
+    // allocated the last `sz` bytes.
+    unsafe {
+        let extended = context.byte_sub(offset_of!(verbs_context, context));
+        let extended = extended.cast::<verbs_context>();
+        if (*extended).sz < bytes_from_end { None } else { (*extended).query_device_ex }
     }
 }
 

@@ -51,7 +51,6 @@ mod library;
 pub use bindings::*;
 pub use inline::{
     IBV_QPF_GRH_REQUIRED, ibv_poll_cq, ibv_post_send, ibv_query_device_ex, ibv_query_gid_ex,
-    ibv_query_port,
 };
 pub use library::{LIBIBVERBS, Verbs};
 pub use probeline_transport::SetupError;

@@ -38,8 +38,9 @@ probeline_transport::calls! {
     fn ibv_close_device(context: *mut ibv_context) -> c_int;
     /// Queries the attributes of a device.
     fn ibv_query_device(context: *mut ibv_context, device_attr: *mut ibv_device_attr) -> c_int;
-    /// Queries the older, shorter attributes of a port. C programs that use this name call the
-    /// inline [`ibv_query_port`](crate::ibv_query_port).
+    /// Queries the attributes of a port, without `port_cap_flags2` and later fields of
+    /// [`ibv_port_attr`]. C programs that use this name call an inline function, which asks for
+    /// those too.
     fn ibv_query_port(
         context: *mut ibv_context,
         port_num: u8,
