@@ -64,19 +64,3 @@ fn busy_owner_gets_no_keepalive() {
     drop(engines);
     fabric.judge_empty();
 }
-
-#[test]
-fn idle_owners_get_keepalives() {
-    let fabric = Fabric::new();
-    let mut engines = job::engines(&job::machines(&fabric, 4));
-    fabric.watch();
-    let begin = Instant::now();
-    let mut all = BTreeSet::new();
-    while all.len() < 3 {
-        assert!(begin.elapsed() < PATIENCE, "{} of 3 owners got keepalives", all.len());
-        assert_eq!(poll(&mut engines[3], POLLS_PER_CLOCK), 0);
-        all.append(&mut kept_alive(&fabric));
-    }
-    drop(engines);
-    fabric.judge_empty();
-}

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::stand_in::{Fabric, Machine, Setup};
 use crate::{job, stand_in};
 use probeline_transport::{Exchange, ExchangeError, MAX_OWNERS, Owner, Sizes};
-use probeline_verbs::{Builder, OpenError, PortError, SetupError};
+use probeline_verbs::{Builder, OpenError, SetupError};
 use probeline_verbs_sys::{IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2};
 
 /// The maximum time until opening fails for all owners. It is half the time for which an exchange
@@ -38,14 +38,6 @@ fn refusal(setup: Setup, change: impl Fn(&Machine, Builder) -> Builder + Sync) -
     errors.next().unwrap()
 }
 
-fn error_with_setup(setup: Setup) -> OpenError {
-    refusal(setup, |_, builder| builder)
-}
-
-fn error_with_builder(change: impl Fn(Builder) -> Builder + Sync) -> OpenError {
-    refusal(Setup::default(), |_, builder| change(builder))
-}
-
 #[track_caller]
 fn assert_message(error: &OpenError, text: &str) {
     let message = error.to_string();
@@ -71,32 +63,47 @@ fn too_many_owners() {
 }
 
 #[test]
-fn no_device() {
-    let none = error_with_setup(Setup { devices: Vec::new(), no_list: None });
-    assert!(matches!(none, OpenError::NoDevice));
-    assert_message(&none, "modprobe rdma_rxe");
-    let no_rdma = Setup { no_list: Some(libc::ENOSYS), ..Setup::default() };
-    assert!(matches!(error_with_setup(no_rdma), OpenError::NoDevice));
-    let forbidden = error_with_setup(Setup { no_list: Some(libc::EPERM), ..Setup::default() });
-    assert!(matches!(forbidden, OpenError::Verb(failed) if failed.errno == libc::EPERM));
-    assert_message(&forbidden, "permissions");
-}
-
-#[test]
-fn no_such_device() {
-    let error = error_with_builder(|builder| builder.device(Some("mlx5_7")));
-    assert!(matches!(error, OpenError::NoSuchDevice { .. }));
-    assert_message(&error, "no RDMA device mlx5_7: choose among stand0");
-    let error = error_with_builder(|builder| builder.port(Some(9)));
-    assert!(matches!(error, OpenError::NoActivePort { .. }));
-    assert_message(&error, "no active port among stand0/9");
-}
-
-#[test]
-fn inactive_port() {
-    let error = error_with_setup(Setup::with(|device| device.active = false));
-    assert!(matches!(error, OpenError::NoActivePort { .. }));
-    assert_message(&error, "stand0/1: check the cable");
+fn errors_say_what_to_do() {
+    type Change = fn(Builder) -> Builder;
+    let same: Change = |builder| builder;
+    let gids = |gids: &[stand_in::Gid]| Setup::with(|device| device.gids = gids.to_vec());
+    let (local, v1, v2) = ("fe80::1", IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2);
+    // The GID index of a queue pair is one byte: entry 256 must not become entry 0.
+    let far = [vec![(local, v2); 256], vec![("::ffff:10.0.0.9", v2)]].concat();
+    let no_list = |errno| Setup { no_list: Some(errno), ..Setup::default() };
+    let rows: [(Setup, Change, &[&str]); _] = [
+        (Setup { devices: Vec::new(), no_list: None }, same, &["no RDMA", "modprobe rdma_rxe"]),
+        (no_list(libc::ENOSYS), same, &["no RDMA device", "modprobe rdma_rxe"]),
+        (no_list(libc::EPERM), same, &["ibv_get_device_list", "EPERM", "permissions"]),
+        (
+            Setup::default(),
+            |builder| builder.device(Some("mlx5_7")),
+            &["no RDMA device mlx5_7: choose among stand0"],
+        ),
+        (
+            Setup::default(),
+            |builder| builder.port(Some(9)),
+            &["no active port among stand0/9: check the cable"],
+        ),
+        (Setup::with(|d| d.active = false), same, &["no active port among stand0/1: check"]),
+        (gids(&[]), same, &["stand0, port 1: its GID table is empty", "an IP address"]),
+        (gids(&[(local, v1)]), same, &["stand0, port 1: none", "RoCE v2", "by its index"]),
+        (gids(&[(local, v2)]), same, &["stand0, port 1: all", "link-local", "by its index"]),
+        (gids(&far), same, &["stand0, port 1: all", "link-local", "an IP address"]),
+        (Setup::default(), |builder| builder.gid_index(Some(30)), &["port 1: ", "no entry 30"]),
+        (Setup::with(|d| d.atomics = IBV_ATOMIC_NONE), same, &["NONE", "choose another device"]),
+        (Setup::default(), |builder| builder.rd_atomic(0), &["at least 1 READ"]),
+        (Setup::default(), |builder| builder.service_level(16), &["at most 15"]),
+        (Setup::with(|d| d.queue_pairs = 3), same, &["4 queue pairs are needed", "has 3 at most"]),
+        (Setup::with(|d| d.work_requests = 48), same, &["51 work requests on a queue pair"]),
+        (Setup::with(|d| d.completions = 50), same, &["57 entries of a completion queue"]),
+        (Setup::with(|d| d.region_bytes = 511), same, &["4608 bytes in a memory region"]),
+        (Setup::with(|d| d.message_bytes = 127), same, &["128 bytes in a message", "another"]),
+    ];
+    for (setup, change, texts) in rows {
+        let error = refusal(setup, |_, builder| change(builder));
+        texts.iter().for_each(|text| assert_message(&error, text));
+    }
 }
 
 #[test]
@@ -116,40 +123,10 @@ fn chooses_first_active_port() {
 }
 
 #[test]
-fn no_address() {
-    let gids = |gids: &[stand_in::Gid]| error_with_setup(Setup::with(|d| d.gids = gids.to_vec()));
-    let local = "fe80::1";
-    let mut far = vec![(local, IBV_GID_TYPE_ROCE_V2); 256];
-    far.push(("::ffff:10.0.0.9", IBV_GID_TYPE_ROCE_V2));
-    for (error, why, text) in [
-        (gids(&[]), PortError::NoGid, "an IP address"),
-        (gids(&[(local, IBV_GID_TYPE_ROCE_V1)]), PortError::NoRoceV2, "by its index"),
-        (gids(&[(local, IBV_GID_TYPE_ROCE_V2)]), PortError::OnlyLinkLocal, "by its index"),
-        (error_with_builder(|b| b.gid_index(Some(30))), PortError::NoSuchIndex(30), "no entry 30"),
-        // The GID index of a queue pair is one byte: entry 256 must not become entry 0.
-        (gids(&far), PortError::OnlyLinkLocal, "an IP address"),
-    ] {
-        assert!(matches!(error, OpenError::Gid { source, .. } if source == why), "{error:?}");
-        assert_message(&error, "stand0, port 1: ");
-        assert_message(&error, text);
-    }
-}
-
-#[test]
-fn no_atomics() {
-    let error = error_with_setup(Setup::with(|device| device.atomics = IBV_ATOMIC_NONE));
-    assert!(matches!(error, OpenError::NoAtomics { .. }));
-    assert_message(&error, "choose another device");
-}
-
-#[test]
 fn impossible_sizes() {
+    // The tests of `check_sizes` cover the others.
     for (sizes, text) in [
-        (Sizes::new(0), "a window needs at least 1 word"),
-        (job::SIZES.with_slots(0, 8), "at least 1 slot"),
         (job::SIZES.with_slots(1, 7), "a multiple of 8"),
-        (job::SIZES.with_slots(1, 0), "a multiple of 8"),
-        (job::SIZES.with_depth(0), "the depth is 0: choose 1 to 16384"),
         (job::SIZES.with_depth((1 << 14) + 1), "16385: choose 1 to 16384"),
     ] {
         let error = refusal(Setup::default(), |machine, _| {
@@ -158,63 +135,44 @@ fn impossible_sizes() {
         assert!(matches!(error, OpenError::Setup(_)), "{error:?}");
         assert_message(&error, text);
     }
-    let error = error_with_builder(|builder| builder.rd_atomic(0));
-    assert!(matches!(error, OpenError::Setup(_)), "{error:?}");
-    assert_message(&error, "at least 1 READ");
-}
-
-#[test]
-fn sizes_beyond_device_limits() {
-    let beyond: [(Setup, &str); 5] = [
-        (Setup::with(|d| d.queue_pairs = 3), "4 queue pairs are needed"),
-        (Setup::with(|d| d.work_requests = 48), "work requests on a queue pair"),
-        (Setup::with(|d| d.completions = 50), "entries of a completion queue"),
-        (Setup::with(|d| d.region_bytes = 511), "bytes in a memory region"),
-        (Setup::with(|d| d.message_bytes = 127), "128 bytes in a message"),
-    ];
-    for (setup, text) in beyond {
-        let error = error_with_setup(setup);
-        assert!(matches!(error, OpenError::Beyond { .. }), "{error:?}");
-        assert_message(&error, text);
-        assert_message(&error, "at most");
-    }
 }
 
 #[test]
 fn names_owners_with_different_options() {
-    type Change<'a> = &'a (dyn Fn(&Machine, Builder) -> Builder + Sync);
-    let other = |change: Change<'_>, setup: Setup| {
+    let ethernet = || Setup::default();
+    for (sizes, setup, texts) in [
+        (
+            job::SIZES.with_slots(4, 24),
+            ethernet(),
+            [
+                "owner 1 was opened with 24 words in a slot, this one with 16: start every",
+                "owner 0 was opened with 16 words in a slot, this one with 24: start every",
+            ],
+        ),
+        (
+            Sizes { window_words: 8, ..job::SIZES },
+            ethernet(),
+            [
+                "owner 1 was opened with 8 words in a window, this one with 64",
+                "owner 0 was opened with 64 words in a window, this one with 8",
+            ],
+        ),
+        (
+            job::SIZES,
+            Setup::with(|device| device.ethernet = false),
+            ["owner 1 is not on Ethernet as this one is: choose", "owner 0 is not on InfiniBand"],
+        ),
+    ] {
         let fabric = Fabric::new();
         let machines = [fabric.machine(Setup::default()), fabric.machine(setup)];
-        let results = job::run(&machines, |machine, member| {
-            let builder = job::builder(machine);
-            let other = member.me() == Owner(1);
-            let builder = if other { change(machine, builder) } else { builder };
+        let errors = job::run(&machines, |machine, member| {
+            let sizes = if member.me() == Owner(1) { sizes } else { job::SIZES };
+            let builder = Builder::new(sizes).libibverbs(machine.libibverbs());
             job::open(&builder, member).map(drop).unwrap_err()
         });
         fabric.judge_empty();
-        results
-    };
-    let sized = |sizes| {
-        let change =
-            move |machine: &Machine, _| Builder::new(sizes).libibverbs(machine.libibverbs());
-        other(&change, Setup::default())
-    };
-    let slots = sized(job::SIZES.with_slots(4, 24));
-    assert_message(
-        &slots[0],
-        "owner 1 was opened with 24 words in a slot, this one with 16: start every",
-    );
-    assert_message(
-        &slots[1],
-        "owner 0 was opened with 16 words in a slot, this one with 24: start every",
-    );
-    let windows = sized(Sizes::new(8));
-    assert_message(&windows[0], "owner 1 was opened with 8 words in a window, this one with 64");
-    let links = other(&|_, builder| builder, Setup::with(|device| device.ethernet = false));
-    assert!(matches!(links[0], OpenError::LinkLayers { owner: Owner(1), .. }));
-    assert!(matches!(links[1], OpenError::LinkLayers { owner: Owner(0), .. }));
-    assert_message(&links[1], "choose devices on one network");
+        errors.iter().zip(texts).for_each(|(error, text)| assert_message(error, text));
+    }
 }
 
 #[test]
@@ -289,14 +247,6 @@ fn failed_call_destroys_all_objects() {
         drop(job::engines(&machines));
         fabric.judge_empty();
     }
-}
-
-#[test]
-fn missing_library_names_package() {
-    assert_message(
-        &OpenError::Setup(SetupError::Library(probeline_verbs::LIBIBVERBS)),
-        "ibverbs-providers",
-    );
 }
 
 /// As in a container that hides devices, the stand-in devices are missing in this machine's `/sys`.

@@ -44,7 +44,7 @@ pub(crate) fn run() -> Result<()> {
     ];
     for (name, request) in remote_access {
         let pair = Pair::new(&context, &port, Access::WINDOW)?;
-        refused(name, pair, request, Status::RemoteAccess)?;
+        refused(name, pair, request, Status::REMOTE_ACCESS)?;
     }
     let rights: &[(&str, Access, Request)] = &[
         ("WRITE without the right", Access::REMOTE_READ, |pair| write(pair)),
@@ -57,7 +57,7 @@ pub(crate) fn run() -> Result<()> {
     ];
     for (name, access, request) in rights {
         let pair = Pair::new(&context, &port, *access)?;
-        refused(name, pair, request, Status::RemoteAccess)?;
+        refused(name, pair, request, Status::REMOTE_ACCESS)?;
     }
     flushed_behind_an_error(&context, &port)?;
     inline_words_are_carried(&context, &port)?;
@@ -195,14 +195,14 @@ fn flushed_behind_an_error(context: &Context, port: &Port) -> Result<()> {
     }
     pair.near.post_list(&mut list)?;
     let error = pair.complete()?;
-    ensure!(error.result() == Err(Status::RemoteAccess), "first request: {error:?}");
+    ensure!(error.result() == Err(Status::REMOTE_ACCESS), "first request: {error:?}");
     for _ in 0..2 {
         let flushed = pair.complete()?;
-        ensure!(flushed.result() == Err(Status::Flushed), "request behind it: {flushed:?}");
+        ensure!(flushed.result() == Err(Status::FLUSHED), "request behind it: {flushed:?}");
     }
     pair.near.post(&good)?;
     let flushed = pair.complete()?;
-    ensure!(flushed.result() == Err(Status::Flushed), "request posted later: {flushed:?}");
+    ensure!(flushed.result() == Err(Status::FLUSHED), "request posted later: {flushed:?}");
     let more = pair.completions.poll(&mut [WorkCompletion::default()])?;
     ensure!(more == 0 && pair.is_unchanged(), "a flushed request took effect");
     println!("requests behind an error are flushed, each once");

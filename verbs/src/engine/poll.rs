@@ -214,9 +214,9 @@ impl Engine {
 #[cold]
 fn op_error(status: Status) -> OpError {
     match status {
-        Status::RemoteAccess => OpError::RemoteAccess,
-        Status::RetryExceeded => OpError::RetryExceeded,
-        Status::Flushed => OpError::Flushed,
+        Status::REMOTE_ACCESS => OpError::RemoteAccess,
+        Status::RETRY_EXCEEDED => OpError::RetryExceeded,
+        Status::FLUSHED => OpError::Flushed,
         status => OpError::Device { code: status.code() },
     }
 }

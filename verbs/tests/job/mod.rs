@@ -1,9 +1,9 @@
 //! A job whose owners are threads, each with its own machine.
 
 use core::sync::atomic::AtomicU64;
-use std::thread;
 
-use probeline_exchange::Thread;
+use probeline_exchange::{Thread, threads};
+use probeline_transport::conformance::on_threads;
 use probeline_transport::{Exchange, Sizes};
 use probeline_verbs::{Builder, Engine, OpenError};
 
@@ -26,7 +26,10 @@ pub(crate) fn builder(machine: &Machine) -> Builder {
 }
 
 /// Opens an engine whose window is zero.
-pub(crate) fn open(builder: &Builder, exchange: &mut impl Exchange) -> Result<Engine, OpenError> {
+pub(crate) fn open<E>(builder: &Builder, exchange: &mut E) -> Result<Engine, OpenError>
+where
+    E: Exchange + ?Sized,
+{
     builder.open_in(exchange, |_, words| Ok(Box::new(zeroes(words))))
 }
 
@@ -39,16 +42,8 @@ pub(crate) fn run<R: Send>(
     machines: &[Machine],
     body: impl Fn(&Machine, &mut Thread) -> R + Sync,
 ) -> Vec<R> {
-    let members = probeline_exchange::threads(u32::try_from(machines.len()).unwrap());
-    thread::scope(|scope| {
-        let body = &body;
-        let owners: Vec<_> = members
-            .into_iter()
-            .zip(machines)
-            .map(|(mut member, machine)| scope.spawn(move || body(machine, &mut member)))
-            .collect();
-        owners.into_iter().map(|owner| owner.join().unwrap()).collect()
-    })
+    let members = threads(u32::try_from(machines.len()).unwrap());
+    on_threads(members, |mut member| body(&machines[member.me().0 as usize], &mut member))
 }
 
 /// Adds `owners` machines with one device each.
