@@ -101,12 +101,12 @@ fn more() -> Result<Vec<String>> {
         let bytes = cache
             .bytes
             .map_or_else(String::new, |bytes| format!(" {},", crate::size::Size(bytes).rounded()));
-        format!("L{} cache ({:?}):{bytes} CPUs {}", cache.level, cache.kind, cache.cpus)
+        format!("L{} cache ({}):{bytes} CPUs {}", cache.level, cache.kind, cache.cpus)
     });
     let devices = survey.devices.iter().map(|device| {
         let node = device.node.map_or_else(|| "of no one node".to_owned(), |node| node.to_string());
         let pci = device.pci.as_deref().unwrap_or("not on PCI");
-        format!("device {} ({:?}): {pci}, {node}", device.name, device.kind)
+        format!("device {} ({}): {pci}, {node}", device.name, device.kind)
     });
     Ok(caches.chain(devices).collect())
 }

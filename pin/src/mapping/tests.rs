@@ -309,6 +309,11 @@ fn binds_node_or_reports_refusal() {
 
 #[test]
 fn reports_missing_node() {
+    for result in both(&on_node(1023)) {
+        let refused = result.map(|mapping| mapping.policy_refused().cloned());
+        let (Err(error) | Ok(Some(error))) = refused else { panic!("bound to node 1023") };
+        assert!(matches!(error, Error::Bind { node: NodeId(1023), .. }), "{error}");
+    }
     let errno = libc::EINVAL;
     let results = refusing(libc::SYS_mbind, errno, || both(&on_node(7)));
     for result in results {
