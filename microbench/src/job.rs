@@ -139,7 +139,7 @@ fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S
     if args.meeting.rendezvous.is_none() && args.meeting.server().is_none() && !is_launched()? {
         // Fails before ranks are started. Ranks that meet over TCP may be on several machines. They
         // fail together when they open their engines.
-        builder.probe_for(args.ranks)?;
+        builder.probe(args.ranks)?;
     }
     let near =
         device.and_then(|name| probeline::pin::device_node("/sys".as_ref(), name).ok().flatten());

@@ -135,7 +135,6 @@ impl fmt::Display for CpuSet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::collection::btree_set;
     use proptest::prelude::*;
 
     fn set(cpus: impl IntoIterator<Item = u32>) -> CpuSet {
@@ -170,16 +169,10 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn print_then_parse(ids in btree_set(0..CpuSet::MAX_CPUS, 0..200)) {
-            let cpus = set(ids);
-            prop_assert_eq!(cpus.to_string().parse(), Ok(cpus));
-        }
-
         /// Generates ranges, not single numbers, like the lists of real machines.
         #[test]
         fn prints_shortest_list(
-            runs in prop::collection::vec((0..4000_u32, 1..80_u32), 0..12)
+            runs in prop::collection::vec((0..65_000_u32, 1..80_u32), 0..12)
         ) {
             let cpus = set(runs.into_iter().flat_map(|(start, len)| start..start + len));
             let list = cpus.to_string();

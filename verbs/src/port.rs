@@ -29,8 +29,9 @@ pub struct Port {
     pub gids: u32,
     /// The maximum size of a message in bytes.
     pub message_bytes: u32,
-    /// Whether packets need a global route header, as on some virtual InfiniBand ports.
-    pub global_only: bool,
+    /// Whether packets need a global route header: always on Ethernet, and on some virtual
+    /// InfiniBand ports.
+    pub global: bool,
 }
 
 /// The state of a port (`enum ibv_port_state`).
@@ -59,49 +60,31 @@ pub enum LinkLayer {
     Ethernet,
 }
 
-/// The largest payload of a packet (`enum ibv_mtu`).
+/// The largest payload of a packet, 256 to 4096 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Mtu {
-    /// 256 bytes.
-    Bytes256 = 1,
-    /// 512 bytes.
-    Bytes512 = 2,
-    /// 1024 bytes.
-    Bytes1024 = 3,
-    /// 2048 bytes.
-    Bytes2048 = 4,
-    /// 4096 bytes.
-    Bytes4096 = 5,
-}
+pub struct Mtu(u8);
 
 impl Mtu {
-    /// Returns the MTU of a code; the smallest for an unknown code.
+    /// The largest one, 4096 bytes.
+    pub const MAX: Self = Self::of(sys::IBV_MTU_4096);
+
+    /// Returns the MTU of a code of `enum ibv_mtu`; the smallest for an unknown code.
     #[must_use]
     pub const fn of(code: u32) -> Self {
         match code {
-            sys::IBV_MTU_512 => Self::Bytes512,
-            sys::IBV_MTU_1024 => Self::Bytes1024,
-            sys::IBV_MTU_2048 => Self::Bytes2048,
-            sys::IBV_MTU_4096 => Self::Bytes4096,
-            _ => Self::Bytes256,
+            sys::IBV_MTU_256..=sys::IBV_MTU_4096 => Self(code.to_le_bytes()[0]),
+            _ => Self(1),
         }
     }
 
     /// Returns the code of `enum ibv_mtu`.
     #[must_use]
     pub const fn code(self) -> u8 {
-        self as u8
+        self.0
     }
 }
 
 impl Port {
-    /// Returns whether packets carry a global route header. On Ethernet they always do.
-    #[must_use]
-    pub fn needs_global_route(&self) -> bool {
-        self.link_layer == LinkLayer::Ethernet || self.global_only
-    }
-
     /// Returns the rate of all lanes in Gbit/s, if both codes are known.
     #[must_use]
     pub fn gbit_s(&self) -> Option<f64> {
@@ -179,6 +162,12 @@ impl fmt::Display for Mtu {
 
 impl Port {
     pub(crate) fn new(number: u8, attr: &sys::ibv_port_attr) -> Self {
+        let link_layer = match u32::from(attr.link_layer) {
+            sys::IBV_LINK_LAYER_ETHERNET => LinkLayer::Ethernet,
+            // Drivers older than this field leave it 0; their devices are InfiniBand.
+            _ => LinkLayer::Infiniband,
+        };
+        let global_only = u32::from(attr.flags) & sys::IBV_QPF_GRH_REQUIRED != 0;
         Self {
             number,
             active: attr.state == sys::IBV_PORT_ACTIVE,
@@ -187,15 +176,11 @@ impl Port {
             max_mtu: Mtu::of(attr.max_mtu),
             lanes: lanes(attr.active_width),
             lane_rate: lane_rate(attr.active_speed),
-            link_layer: match u32::from(attr.link_layer) {
-                sys::IBV_LINK_LAYER_ETHERNET => LinkLayer::Ethernet,
-                // Drivers older than this field leave it 0; their devices are InfiniBand.
-                _ => LinkLayer::Infiniband,
-            },
+            link_layer,
             lid: attr.lid,
             gids: u32::try_from(attr.gid_tbl_len).unwrap_or(0),
             message_bytes: attr.max_msg_sz,
-            global_only: u32::from(attr.flags) & sys::IBV_QPF_GRH_REQUIRED != 0,
+            global: link_layer == LinkLayer::Ethernet || global_only,
         }
     }
 }
@@ -226,6 +211,7 @@ mod tests {
             assert_eq!(u32::from(Mtu::of(code).code()), code);
             assert_eq!(Mtu::of(code).to_string(), text);
         }
-        assert_eq!(Mtu::of(77), Mtu::Bytes256);
+        assert_eq!((Mtu::of(77), Mtu::of(0)), (Mtu::of(1), Mtu::of(1)));
+        assert_eq!(Mtu::MAX.code(), 5);
     }
 }

@@ -92,7 +92,7 @@ pub struct Peer {
 pub struct Path {
     /// The local port.
     pub port: u8,
-    /// Whether packets carry a global route header: see [`Port::needs_global_route`].
+    /// Whether packets carry a global route header: see [`Port::global`].
     pub global: bool,
     /// The index of the local GID.
     pub gid_index: u8,
@@ -117,7 +117,7 @@ impl Path {
     pub fn over(port: &Port) -> Self {
         Self {
             port: port.number,
-            global: port.needs_global_route(),
+            global: port.global,
             gid_index: 0,
             traffic_class: 0,
             service_level: 0,

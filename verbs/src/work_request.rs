@@ -20,7 +20,6 @@ pub struct WorkRequest {
     verb: Verb,
     remote: RemoteAddress,
     signalled: bool,
-    fenced: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +83,7 @@ impl WorkRequest {
 
     #[inline]
     fn new(id: u64, verb: Verb, remote: RemoteAddress) -> Self {
-        Self { id, verb, remote, signalled: true, fenced: false }
+        Self { id, verb, remote, signalled: true }
     }
 
     /// Generates no completion: that of a later, signalled request of the queue pair shows that
@@ -95,21 +94,11 @@ impl WorkRequest {
         Self { signalled: false, ..self }
     }
 
-    /// Starts only when all earlier READs and atomics of the queue pair have completed.
-    #[inline]
-    #[must_use]
-    pub fn fenced(self) -> Self {
-        Self { fenced: true, ..self }
-    }
-
     #[inline]
     fn flags(&self) -> u32 {
         let mut flags = 0;
         if self.signalled {
             flags |= sys::IBV_SEND_SIGNALED;
-        }
-        if self.fenced {
-            flags |= sys::IBV_SEND_FENCE;
         }
         if matches!(self.verb, Verb::WriteInline(..)) {
             flags |= sys::IBV_SEND_INLINE;

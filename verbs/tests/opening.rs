@@ -55,10 +55,10 @@ fn too_many_owners() {
     let machine = [fabric.machine(Setup::with(|device| device.queue_pairs = 100))];
     job::run(&machine, |machine, _| {
         let builder = job::builder(machine);
-        builder.probe_for(99).unwrap();
-        let error = builder.probe_for(100).unwrap_err();
+        builder.probe(99).unwrap();
+        let error = builder.probe(100).unwrap_err();
         assert_message(&error, "101 queue pairs are needed, but the device has 100 at most");
-        assert_message(&builder.probe_for(MAX_OWNERS + 1).unwrap_err(), "start fewer ranks");
+        assert_message(&builder.probe(MAX_OWNERS + 1).unwrap_err(), "start fewer ranks");
     });
 }
 

@@ -89,12 +89,6 @@ impl Pmix {
         Ok(client)
     }
 
-    /// This process's rank in its job.
-    #[must_use]
-    pub fn rank(&self) -> u32 {
-        self.me.rank
-    }
-
     /// Finalizes the client. After that the launcher accepts that this process exits with status 0.
     ///
     /// # Errors

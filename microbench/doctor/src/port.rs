@@ -145,7 +145,7 @@ impl Port<'_> {
         let buckets = (128_u32 << port.mtu.code()) / 8;
         let command = match self.is_ethernet() {
             // 4096 bytes and the headers of RoCE v2 over IPv6.
-            true if port.max_mtu == Mtu::Bytes4096 => format!(
+            true if port.max_mtu == Mtu::MAX => format!(
                 "sudo ip link set {} mtu 4200, on both nodes and the switch",
                 self.interface()
             ),

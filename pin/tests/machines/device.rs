@@ -20,44 +20,35 @@ fn class(class: &str, name: &str, device: &str) -> String {
 }
 
 #[test]
-fn finds_node_of_rdma_card() {
+fn finds_nodes_of_devices() {
     let card = format!("{ROOT}/0000:81:00.0");
-    let tree = class("infiniband", "mlx5_0", &card) + &class("net", "eth2", &card);
+    let cards = class("infiniband", "mlx5_0", &card)
+        + &class("net", "eth2", &card)
+        + &class("net", "eth0", &format!("{card}/virtio1"))
+        + "devices/virtual/net/lo/mtu: 65536
+           class/net/lo -> ../../devices/virtual/net/lo\n";
+    let soft = |name, parent| {
+        format!(
+            "devices/virtual/infiniband/{name}/parent: {parent}
+             class/infiniband/{name} -> ../../devices/virtual/infiniband/{name}\n"
+        )
+    };
+    let tree = cards + &soft("rxe0", "eth2") + &soft("rxe1", "eth0") + &soft("siw0", "lo");
     for (numa_node, node) in [("1", Some(NodeId(1))), ("0", Some(NodeId(0))), ("-1", None)] {
-        let tree = format!("{tree}{card}/numa_node: {numa_node}");
-        assert_eq!(node_of(&tree, "mlx5_0"), Ok(node));
-        assert_eq!(node_of(&tree, "eth2"), Ok(node));
+        let tree = Tree::of(&format!("{tree}{card}/numa_node: {numa_node}"));
+        for (name, expected) in [
+            ("mlx5_0", node),
+            ("eth2", node),
+            // A virtio card has the node of its parent; Soft-RoCE that of its interface.
+            ("eth0", node),
+            ("rxe0", node),
+            ("rxe1", node),
+            ("lo", None),
+            ("siw0", None),
+        ] {
+            assert_eq!(device_node(tree.root(), name), Ok(expected), "{name}");
+        }
     }
-}
-
-#[test]
-fn finds_node_of_software_rdma() {
-    let card = format!("{ROOT}/0000:81:00.0");
-    let soft_roce = "devices/virtual/infiniband/rxe0/parent: eth2
-        class/infiniband/rxe0 -> ../../devices/virtual/infiniband/rxe0\n";
-    let tree = class("net", "eth2", &card) + soft_roce + &format!("{card}/numa_node: 3");
-    assert_eq!(node_of(&tree, "rxe0"), Ok(Some(NodeId(3))));
-}
-
-#[test]
-fn finds_node_of_virtio_card() {
-    let pci = format!("{ROOT}/0000:81:00.0");
-    let tree = class("net", "eth0", &format!("{pci}/virtio1")) + &format!("{pci}/numa_node: 2");
-    assert_eq!(node_of(&tree, "eth0"), Ok(Some(NodeId(2))));
-    let tree = tree
-        + "\ndevices/virtual/infiniband/rxe0/parent: eth0
-           class/infiniband/rxe0 -> ../../devices/virtual/infiniband/rxe0";
-    assert_eq!(node_of(&tree, "rxe0"), Ok(Some(NodeId(2))));
-}
-
-#[test]
-fn no_node_without_hardware() {
-    let tree = "devices/virtual/net/lo/mtu: 65536
-        class/net/lo -> ../../devices/virtual/net/lo
-        devices/virtual/infiniband/siw0/parent: lo
-        class/infiniband/siw0 -> ../../devices/virtual/infiniband/siw0";
-    assert_eq!(node_of(tree, "lo"), Ok(None));
-    assert_eq!(node_of(tree, "siw0"), Ok(None));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use probeline_transport::engine::setup::{check_owners, together};
 use probeline_transport::{Exchange, Sizes};
 
 use super::connection_info::ConnectionInfo;
-use super::open::{ChosenPort, Connected, Own};
+use super::open::{ChosenPort, Own};
 use super::private::Allocation;
 use super::{Engine, OpenError};
 use crate::{Context, Library, Memory, Retry};
@@ -179,26 +179,17 @@ impl Builder {
         let own = self.create((exchange.me(), exchange.owners()), private, window);
         let all = ConnectionInfo::gather(exchange, own.as_ref().ok().map(Own::connection_info));
         let (own, all) = (own?, all?);
-        let connected = together(exchange, own.connect(&all))?;
-        let Connected { geometry, link, parts } = connected;
+        let (geometry, link, parts) = together(exchange, own.connect(&all))?;
         Ok(Engine::new(self.caps(link.atomics), geometry, link, parts))
     }
 
-    /// Checks that there is a device on which an engine can be opened.
+    /// Checks that there is a device on which an engine of a job of `owners` can be opened.
     ///
     /// # Errors
-    /// [`OpenError`] names the resource that this machine lacks.
-    pub fn probe(&self) -> Result<(), OpenError> {
-        self.probe_for(1)
-    }
-
-    /// As [`probe`](Self::probe), for a job of `owners`.
-    ///
-    /// # Errors
-    /// Those of [`probe`](Self::probe); [`OpenError::Setup`] above
-    /// [`MAX_OWNERS`](probeline_transport::MAX_OWNERS); and [`OpenError::Beyond`] if the device
+    /// [`OpenError`] names the resource that this machine lacks: [`OpenError::Setup`] above
+    /// [`MAX_OWNERS`](probeline_transport::MAX_OWNERS), and [`OpenError::Beyond`] if the device
     /// supports fewer queue pairs, or shorter completion queues, than such a job needs.
-    pub fn probe_for(&self, owners: u32) -> Result<(), OpenError> {
+    pub fn probe(&self, owners: u32) -> Result<(), OpenError> {
         check_owners(owners)?;
         let ChosenPort { limits, port, .. } = self.choose_port()?;
         self.check_limits(owners, &limits, &port)

@@ -72,7 +72,7 @@ impl Builder {
             gid_kind: gid.kind,
             lid: port.lid,
             link_layer: port.link_layer,
-            global: port.needs_global_route(),
+            global: port.global,
             mtu: port.mtu,
             responder_rd_atomic: limits.responder_rd_atomic.min(self.rd_atomic),
             initiator_rd_atomic: limits.initiator_rd_atomic.min(self.rd_atomic),
@@ -263,7 +263,11 @@ impl Own {
     }
 
     /// Connects all queue pairs to their peers, and tests the atomics on this owner's own words.
-    pub(super) fn connect(mut self, all: &[ConnectionInfo]) -> Result<Connected, OpenError> {
+    /// Returns no engine yet, which would notify its peers when it is dropped.
+    pub(super) fn connect(
+        mut self,
+        all: &[ConnectionInfo],
+    ) -> Result<(Geometry, Link, Parts), OpenError> {
         let owners = || (0..).map(Owner).zip(all);
         owners().try_for_each(|(owner, theirs)| self.info.agree(owner, theirs))?;
         self.negotiate(all);
@@ -288,7 +292,7 @@ impl Own {
         };
         let device = self.link.device.clone();
         parts.self_test(me, path.retry).map_err(|source| OpenError::SelfTest { device, source })?;
-        Ok(Connected { geometry: self.geometry, link: self.link, parts })
+        Ok((self.geometry, self.link, parts))
     }
 
     /// Sets the parameters of all paths to the lowest values that any owner supports.
@@ -301,13 +305,6 @@ impl Own {
             path.rd_atomic = path.rd_atomic.min(rd_atomic).max(1);
         }
     }
-}
-
-/// A connected owner. It is not an engine yet, which would notify its peers when it is dropped.
-pub(super) struct Connected {
-    pub(super) geometry: Geometry,
-    pub(super) link: Link,
-    pub(super) parts: Parts,
 }
 
 /// The objects of an engine. The queue pairs are destroyed before the objects that they use.

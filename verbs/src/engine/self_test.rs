@@ -165,16 +165,3 @@ fn in_order(operation: &'static str, expected: u64, found: u64) -> Result<(), Po
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_other_byte_order() {
-        assert_eq!(same("x", KNOWN, KNOWN), Ok(()));
-        let swapped = same("x", KNOWN, KNOWN.swap_bytes());
-        assert_eq!(swapped, Err(PortError::ByteOrder { operation: "x" }));
-        assert!(matches!(same("x", KNOWN, 7), Err(PortError::Wrong { found: 7, .. })));
-    }
-}

@@ -1,4 +1,5 @@
-//! Compares the committed bindings with the C compiler and the installed `infiniband/verbs.h`.
+//! Compares the committed bindings with the C compiler, the installed `infiniband/verbs.h` and its
+//! library.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,6 +12,12 @@ const BINDINGS: &str = include_str!("../src/bindings.rs");
 /// `active_speed_ex`, and callers pass its size. `ibv_qp_ex` has gained `wr_flush`, and only the
 /// library allocates it.
 const LONGER: [&str; 2] = ["sizeof(struct ibv_port_attr)", "sizeof(struct ibv_qp_ex)"];
+
+/// The tests of `calls!` cover missing libraries and symbols.
+#[test]
+fn library_has_all_calls() {
+    probeline_verbs_sys::Verbs::load().unwrap();
+}
 
 #[test]
 fn bindings_match_header() {

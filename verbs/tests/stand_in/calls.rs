@@ -6,7 +6,7 @@ use core::ptr;
 use probeline_verbs_sys::*;
 
 use super::data_path::{poll_cq, post_send};
-use super::fabric::{CompletionQueue, Domain, Region};
+use super::fabric::{CompletionQueue, Region};
 use super::objects::{Context, Listed, boxed, zeroed};
 use super::pair::Pair;
 use super::{HERE, Machine};
@@ -93,7 +93,7 @@ extern "C" fn open_device(device: *mut ibv_device) -> *mut ibv_context {
     }
     let mut state = listed.machine.fabric.state();
     let handle = state.handle();
-    state.contexts.insert(handle, 0);
+    state.contexts.insert(handle);
     let ops = ibv_context_ops { post_send: Some(post_send), poll_cq: Some(poll_cq), ..zeroed() };
     Context::open(listed, ops, handle)
 }
@@ -102,14 +102,16 @@ extern "C" fn close_device(closed: *mut ibv_context) -> c_int {
     // SAFETY: the stand-in created the context and never frees it.
     let closed = unsafe { context(closed) };
     let mut state = closed.machine.fabric.state();
-    match state.contexts.get(&closed.handle) {
-        None => state.violation("a context closed twice".into()),
+    let used = state.domains.values().any(|context| *context == closed.handle)
+        || state.completions.values().any(|queue| queue.context == closed.handle);
+    if used {
         // libibverbs does not refuse the call, and uses freed memory afterwards.
-        Some(1..) => state.violation("a context closed before what was made on it".into()),
-        Some(0) => {
-            state.contexts.remove(&closed.handle);
-            0
-        }
+        return state.violation("a context closed before what was made on it");
+    }
+    if state.contexts.remove(&closed.handle) {
+        0
+    } else {
+        state.violation("a context closed twice")
     }
 }
 
@@ -203,8 +205,7 @@ extern "C" fn alloc_pd(of: *mut ibv_context) -> *mut ibv_pd {
     }
     let mut state = at.machine.fabric.state();
     let handle = state.handle();
-    state.domains.insert(handle, Domain { context: at.handle, users: 0 });
-    *state.contexts.entry(at.handle).or_default() += 1;
+    state.domains.insert(handle, at.handle);
     boxed(ibv_pd { context: of, handle })
 }
 
@@ -215,17 +216,14 @@ extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
         return errno;
     }
     let mut state = at.machine.fabric.state();
-    match state.domains.get(&handle) {
-        None => state.violation("a domain freed twice".into()),
-        Some(Domain { users: 1.., .. }) => {
-            state.violation("a domain freed before what was made in it".into());
-            libc::EBUSY
-        }
-        Some(&Domain { context, users: 0 }) => {
-            state.domains.remove(&handle);
-            *state.contexts.entry(context).or_default() -= 1;
-            0
-        }
+    let used = state.regions.values().any(|region| region.domain == handle)
+        || state.pairs.values().any(|pair| pair.domain == handle);
+    if used {
+        return state.violation("a domain freed before what was made in it");
+    }
+    match state.domains.remove(&handle) {
+        Some(_) => 0,
+        None => state.violation("a domain freed twice"),
     }
 }
 
@@ -253,9 +251,6 @@ extern "C" fn reg_mr(
     let region =
         Region { domain, address: addr.expose_provenance() as u64, bytes: length as u64, access };
     state.regions.insert(key, region);
-    if let Some(domain) = state.domains.get_mut(&domain) {
-        domain.users += 1;
-    }
     boxed(ibv_mr { context: of, pd, addr, length, handle: key, lkey: key, rkey: key })
 }
 
@@ -266,13 +261,10 @@ extern "C" fn dereg_mr(mr: *mut ibv_mr) -> c_int {
         return errno;
     }
     let mut state = at.machine.fabric.state();
-    let Some(region) = state.regions.remove(&key) else {
-        return state.violation("a region deregistered twice".into());
-    };
-    if let Some(domain) = state.domains.get_mut(&region.domain) {
-        domain.users -= 1;
+    match state.regions.remove(&key) {
+        Some(_) => 0,
+        None => state.violation("a region deregistered twice"),
     }
-    0
 }
 
 extern "C" fn create_cq(
@@ -302,7 +294,6 @@ extern "C" fn create_cq(
         overrun: false,
     };
     state.completions.insert(handle, queue);
-    *state.contexts.entry(at.handle).or_default() += 1;
     boxed(ibv_cq { context: of, handle, cqe, ..zeroed() })
 }
 
@@ -313,18 +304,12 @@ extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
         return errno;
     }
     let mut state = at.machine.fabric.state();
-    match state.completions.get(&handle) {
-        None => state.violation("a completion queue destroyed twice".into()),
+    match state.completions.remove(&handle) {
+        None => state.violation("a completion queue destroyed twice"),
         Some(queue) if !queue.pairs.is_empty() => {
-            state.violation("a completion queue destroyed before its queue pairs".into());
-            libc::EBUSY
+            state.violation("a completion queue destroyed before its queue pairs")
         }
-        Some(queue) => {
-            let context = queue.context;
-            state.completions.remove(&handle);
-            *state.contexts.entry(context).or_default() -= 1;
-            0
-        }
+        Some(_) => 0,
     }
 }
 
@@ -364,9 +349,6 @@ extern "C" fn create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ib
         attr: zeroed(),
     };
     state.pairs.insert(number, pair);
-    if let Some(domain) = state.domains.get_mut(&domain) {
-        domain.users += 1;
-    }
     if let Some(queue) = state.completions.get_mut(&completions) {
         queue.pairs.push(number);
     }
@@ -384,11 +366,11 @@ extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) ->
     let mut state = at.machine.fabric.state();
     let device = state.device(at.machine.me, at.device).clone();
     let Some(pair) = state.pairs.get_mut(&number) else {
-        return state.violation(format!("queue pair {number} modified when it was gone"));
+        return state.violation(&format!("queue pair {number} modified when it was gone"));
     };
     match pair.modify(&device, attr, mask.cast_unsigned()) {
         Ok(()) => 0,
-        Err(what) => state.violation(format!("queue pair {number}: {what}")),
+        Err(what) => state.violation(&format!("queue pair {number}: {what}")),
     }
 }
 
@@ -400,11 +382,8 @@ extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     }
     let mut state = at.machine.fabric.state();
     let Some(pair) = state.pairs.remove(&number) else {
-        return state.violation("a queue pair destroyed twice".into());
+        return state.violation("a queue pair destroyed twice");
     };
-    if let Some(domain) = state.domains.get_mut(&pair.domain) {
-        domain.users -= 1;
-    }
     if let Some(queue) = state.completions.get_mut(&pair.completions) {
         queue.pairs.retain(|other| *other != number);
         queue.entries.retain(|completion| completion.pair != number);

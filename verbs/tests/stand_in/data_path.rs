@@ -108,7 +108,7 @@ pub(super) extern "C" fn poll_cq(cq: *mut ibv_cq, room: c_int, wc: *mut ibv_wc) 
         return returned;
     }
     match state.completions.get(&handle) {
-        None => return -state.violation("a poll of a completion queue that is gone".into()),
+        None => return -state.violation("a poll of a completion queue that is gone"),
         Some(queue) if queue.overrun || queue.machine != at.machine.me => return -1,
         Some(_) => state.work(handle),
     }

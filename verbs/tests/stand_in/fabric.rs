@@ -3,18 +3,12 @@
 use core::ptr;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use probeline_verbs_sys::*;
 
 use super::pair::{INLINE_WORDS, Pair, Request};
 use super::{Atomics, Device, Faults, Seen, Setup, TRIES};
-
-/// A protection domain: its context, and the number of objects in it.
-pub(super) struct Domain {
-    pub(super) context: u32,
-    pub(super) users: u32,
-}
 
 pub(super) struct Region {
     pub(super) domain: u32,
@@ -46,8 +40,9 @@ unsafe impl Send for State {}
 
 pub(super) struct State {
     pub(super) machines: Vec<(Setup, Faults)>,
-    pub(super) contexts: BTreeMap<u32, u32>,
-    pub(super) domains: BTreeMap<u32, Domain>,
+    pub(super) contexts: BTreeSet<u32>,
+    /// The contexts of protection domains.
+    pub(super) domains: BTreeMap<u32, u32>,
     pub(super) regions: BTreeMap<u32, Region>,
     pub(super) completions: BTreeMap<u32, CompletionQueue>,
     pub(super) pairs: BTreeMap<u32, Pair>,
@@ -65,7 +60,7 @@ impl State {
     pub(super) fn new(seed: Option<u64>) -> Self {
         Self {
             machines: Vec::new(),
-            contexts: BTreeMap::new(),
+            contexts: BTreeSet::new(),
             domains: BTreeMap::new(),
             regions: BTreeMap::new(),
             completions: BTreeMap::new(),
@@ -98,8 +93,8 @@ impl State {
         &mut self.machines[machine].1
     }
 
-    pub(super) fn violation(&mut self, what: String) -> i32 {
-        self.violations.push(what);
+    pub(super) fn violation(&mut self, what: &str) -> i32 {
+        self.violations.push(what.into());
         libc::EINVAL
     }
 
@@ -112,12 +107,12 @@ impl State {
     /// Adds a request to the send queue of queue pair `number`.
     pub(super) fn post(&mut self, number: u32, request: Request) -> Result<(), i32> {
         let Some(pair) = self.pairs.get(&number) else {
-            return Err(self.violation(format!("post to queue pair {number}, which is gone")));
+            return Err(self.violation(&format!("post to queue pair {number}, which is gone")));
         };
         let (state, machine) = (pair.state, pair.machine);
         let full = pair.outstanding == pair.capacity;
         if !matches!(state, IBV_QPS_RTS | IBV_QPS_ERR) {
-            return Err(self.violation(format!("post to queue pair {number} in state {state}")));
+            return Err(self.violation(&format!("post to queue pair {number} in state {state}")));
         }
         if let Some(errno) = self.faults(machine).post() {
             return Err(errno);

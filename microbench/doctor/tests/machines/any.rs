@@ -106,7 +106,7 @@ fn facts() -> impl Strategy<Value = Facts> {
             lid: 0,
             gids: 0,
             message_bytes: 0,
-            global_only: false,
+            global: false,
         };
         PortFacts { port, gid: Err(gid) }
     });
