@@ -2,6 +2,8 @@
 
 use core::ffi::c_ulong;
 
+use core_affinity::CoreId;
+
 use crate::errno::Errno;
 use crate::{CpuId, CpuSet, Error};
 
@@ -40,13 +42,26 @@ impl Affinity {
         if !self.allowed.contains(cpu) {
             return Err(Error::NotAllowed { cpu });
         }
-        set_mask(cpu).map_err(|errno| Error::Pin { cpu, errno })?;
+        set_cpu(cpu).map_err(|errno| Error::Pin { cpu, errno })?;
         let now = current_mask().map_err(|errno| Error::Affinity { errno })?;
         if now == CpuSet::from_iter([cpu]) {
             return Ok(());
         }
         Err(Error::Elsewhere { cpu, now })
     }
+}
+
+fn set_cpu(cpu: CpuId) -> Result<(), i32> {
+    let id = cpu.0 as usize;
+    if id >= MASK_BITS {
+        // core_affinity panics for such a CPU.
+        return set_mask(cpu);
+    }
+    if core_affinity::set_for_current(CoreId { id }) {
+        return Ok(());
+    }
+    // core_affinity returns no reason, but its system call is the last one of this thread.
+    Err(Errno::last())
 }
 
 /// Bits of the C library's `cpu_set_t`: the first length of a mask to try.
@@ -73,7 +88,7 @@ fn current_mask() -> Result<CpuSet, i32> {
     }
 }
 
-/// Pins the calling thread to `cpu`.
+/// Pins the calling thread to `cpu` by a mask of any length.
 fn set_mask(cpu: CpuId) -> Result<(), i32> {
     let mask = mask_of(cpu);
     // SAFETY: the kernel reads the stated bytes, which `mask` has; `cpu_set_t` is an array of
