@@ -1,4 +1,4 @@
-//! A test or benchmark, the machines it runs in, and what it returns.
+//! A test or measurement, the machines it runs in, and what it returns.
 
 use core::fmt;
 
@@ -9,7 +9,7 @@ use crate::programs::Build;
 use crate::qemu::Plan;
 use crate::testbed::Testbed;
 
-/// A test or benchmark that runs in virtual machines.
+/// A test or measurement that runs in virtual machines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) layer: Layer,
@@ -29,8 +29,27 @@ pub(crate) enum Procedure {
     Test(fn(&Testbed) -> Result<()>),
     /// A test that waits for a rare event and is ignored if that does not happen.
     RareEvent(fn(&Testbed) -> Result<Outcome>),
-    /// A benchmark, whose figures have bounds that a quiet host meets.
-    Bench(fn(&Testbed) -> Result<Vec<Figure>>),
+    /// A measurement, whose figures have bounds that a quiet host meets. As a test it compares nothing.
+    Figures(fn(&Testbed, Mode) -> Result<Vec<Figure>>),
+}
+
+/// The purpose of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Runs all cases; measurements are short.
+    Test,
+    /// Runs the measurements, and compares their figures with the bounds.
+    Bench,
+}
+
+impl Mode {
+    /// Returns the rounds in which compared programs take turns.
+    pub(crate) const fn rounds(self) -> u32 {
+        match self {
+            Self::Test => 1,
+            Self::Bench => 5,
+        }
+    }
 }
 
 /// The end of a case that did not fail.
@@ -58,20 +77,20 @@ impl Case {
         Self::new(layer, name, Procedure::RareEvent(test))
     }
 
-    pub(crate) const fn bench(
+    pub(crate) const fn figures(
         layer: Layer,
         name: &'static str,
-        bench: fn(&Testbed) -> Result<Vec<Figure>>,
+        measure: fn(&Testbed, Mode) -> Result<Vec<Figure>>,
     ) -> Self {
-        Self::new(layer, name, Procedure::Bench(bench))
+        Self::new(layer, name, Procedure::Figures(measure))
     }
 
     const fn new(layer: Layer, name: &'static str, procedure: Procedure) -> Self {
         Self { layer, name, procedure, builds: &[], destructive: false }
     }
 
-    pub(crate) const fn is_bench(&self) -> bool {
-        matches!(self.procedure, Procedure::Bench(_))
+    pub(crate) const fn is_part_of(&self, mode: Mode) -> bool {
+        matches!(mode, Mode::Test) || matches!(self.procedure, Procedure::Figures(_))
     }
 
     pub(crate) const fn needs(self, builds: &'static [Build]) -> Self {

@@ -57,7 +57,7 @@ impl Cli {
             return Ok(true);
         }
         if self.build {
-            return runner::build(&self.selection.cases()?).map(|()| true);
+            return runner::build(&self.selection.cases()?, self.selection.mode()).map(|()| true);
         }
         runner::run(&self.selection)
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::case::Mode;
 use crate::tool::Tool;
 
 const BUILD_TIMEOUT: Duration = Duration::from_secs(1200);
@@ -29,10 +30,8 @@ pub(crate) enum Build {
     Tests(&'static str),
     /// The tests of MPI as a transport, linked with Open MPI: see [`open_mpi_tests`].
     OpenMpiTests,
-    /// `probeline` linked with Open MPI, not optimized: see [`open_mpi_probeline`].
+    /// `probeline` linked with Open MPI, optimized for a benchmark: see [`open_mpi_probeline`].
     OpenMpiProbeline,
-    /// `probeline` linked with Open MPI, optimized: see [`open_mpi_probeline`].
-    OpenMpiProbelineRelease,
 }
 
 /// The example of this package that runs the library: see [`program`].
@@ -48,7 +47,7 @@ const OPTIMIZED: &str =
     "--release --package probeline-testbed --package probeline-table --package probeline-capi";
 
 impl Build {
-    pub(crate) fn run(self) -> Result<()> {
+    pub(crate) fn run(self, mode: Mode) -> Result<()> {
         let cargo = match self {
             Self::Probeline => {
                 cargo("build")?.args(AS_TESTED.split(' ')).args(["--bin", "probeline"])
@@ -58,14 +57,14 @@ impl Build {
             Self::Tests(package) => return test_programs(package).map(drop),
             Self::OpenMpiTests => return open_mpi_tests().map(drop),
             // The same arguments as in `ucx-shim/check-mpi`, so that both share one build.
-            Self::OpenMpiProbeline => open_mpi_cargo("test")?.args([
+            Self::OpenMpiProbeline if mode == Mode::Test => open_mpi_cargo("test")?.args([
                 "--no-run",
                 "--bin",
                 "probeline",
                 "--test",
                 "command",
             ]),
-            Self::OpenMpiProbelineRelease => {
+            Self::OpenMpiProbeline => {
                 open_mpi_cargo("build")?.args(["--release", "--bin", "probeline"])
             }
         };
@@ -112,10 +111,9 @@ pub(crate) fn open_mpi_tests() -> Result<String> {
     build_tests(cargo)?.into_iter().next().context("cargo built no test program of MPI")
 }
 
-/// Returns the path of the program of [`Build::OpenMpiProbeline`] or
-/// [`Build::OpenMpiProbelineRelease`], quoted for a shell.
-pub(crate) fn open_mpi_probeline(build: Build) -> Result<String> {
-    let profile = if build == Build::OpenMpiProbelineRelease { "release" } else { "debug" };
+/// Returns the path of the program of [`Build::OpenMpiProbeline`], quoted for a shell.
+pub(crate) fn open_mpi_probeline(mode: Mode) -> Result<String> {
+    let profile = if mode == Mode::Bench { "release" } else { "debug" };
     Ok(quote(&open_mpi_dir()?.join(profile).join("probeline")))
 }
 

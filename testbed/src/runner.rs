@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 
-use crate::case::{Case, Figure, Layer, Outcome, Procedure};
+use crate::case::{Case, Figure, Layer, Mode, Outcome, Procedure};
 use crate::cases;
 use crate::host::Host;
 use crate::programs::Build;
@@ -25,7 +25,7 @@ pub(crate) struct Selection {
     /// Run only cases of this layer; may be repeated
     #[arg(long = "layer", value_name = "NAME")]
     layers: Vec<Layer>,
-    /// Run the benchmarks instead of the tests, and print their figures
+    /// Measure, and compare the figures with their bounds; run no other tests
     #[arg(long)]
     bench: bool,
     /// Fail if a figure misses its bound
@@ -53,10 +53,14 @@ impl Selection {
         Ok(cases)
     }
 
+    pub(crate) fn mode(&self) -> Mode {
+        if self.bench { Mode::Bench } else { Mode::Test }
+    }
+
     fn includes(&self, case: &Case) -> bool {
         let name = case.full_name();
         self.only.as_ref().is_none_or(|only| name.contains(only))
-            && case.is_bench() == self.bench
+            && case.is_part_of(self.mode())
             && (self.layers.is_empty() || self.layers.contains(&case.layer))
     }
 }
@@ -66,10 +70,9 @@ pub(crate) fn run(selection: &Selection) -> Result<bool> {
     let cases = selection.cases()?;
     let host = Host::open()?;
     println!("kernel {} ({})", host.kernel().release, host.kernel().package);
-    build(&cases)?;
+    build(&cases, selection.mode())?;
     let report = Report::new(cases.len(), cases::all().len() - cases.len());
-    let Selection { keep, check, .. } = *selection;
-    let mut run = Run { host, keep, check, report, testbed: None, boots: 0, failed_boot: None };
+    let mut run = Run { host, selection, report, testbed: None, boots: 0, failed_boot: None };
     for case in &cases {
         run.case(case);
     }
@@ -78,20 +81,19 @@ pub(crate) fn run(selection: &Selection) -> Result<bool> {
 }
 
 /// Builds the programs of the cases.
-pub(crate) fn build(cases: &[Case]) -> Result<()> {
+pub(crate) fn build(cases: &[Case], mode: Mode) -> Result<()> {
     let mut builds: Vec<Build> = Vec::new();
     for &build in cases.iter().flat_map(|case| case.builds) {
         if !builds.contains(&build) {
             builds.push(build);
         }
     }
-    builds.into_iter().try_for_each(Build::run)
+    builds.into_iter().try_for_each(|build| build.run(mode))
 }
 
-struct Run {
+struct Run<'a> {
     host: Host,
-    keep: bool,
-    check: bool,
+    selection: &'a Selection,
     report: Report,
     testbed: Option<(Layer, Testbed)>,
     boots: u32,
@@ -99,7 +101,7 @@ struct Run {
     failed_boot: Option<Layer>,
 }
 
-impl Run {
+impl Run<'_> {
     fn case(&mut self, case: &Case) {
         if self.testbed.as_ref().is_some_and(|(layer, _)| *layer != case.layer) {
             self.power_off();
@@ -110,7 +112,7 @@ impl Run {
         let start = Instant::now();
         let outcome = booted.and_then(|()| {
             let (_, testbed) = self.testbed.as_ref().context("no machines")?;
-            attempt(case, testbed, self.check)
+            attempt(case, testbed, self.selection)
         });
         self.report.end(&name, start.elapsed(), &outcome);
         if outcome.is_err() {
@@ -152,7 +154,7 @@ impl Run {
         let Some((layer, testbed)) = self.testbed.take() else { return };
         let dir = testbed.dir().to_owned();
         let start = Instant::now();
-        let Err(error) = testbed.power_off(self.keep) else { return };
+        let Err(error) = testbed.power_off(self.selection.keep) else { return };
         let name = format!("{layer}::power_off");
         self.report.begin(&name);
         let error = anyhow!("{error:#}\nlogs: {}", dir.display());
@@ -161,20 +163,20 @@ impl Run {
 }
 
 /// Runs a case; a panic is a failure.
-fn attempt(case: &Case, testbed: &Testbed, check: bool) -> Result<Outcome> {
+fn attempt(case: &Case, testbed: &Testbed, selection: &Selection) -> Result<Outcome> {
     let outcome = catch_unwind(AssertUnwindSafe(|| match case.procedure {
         Procedure::Test(test) => test(testbed).map(|()| Outcome::Passed),
         Procedure::RareEvent(test) => test(testbed),
-        Procedure::Bench(bench) => judge(&bench(testbed)?, check),
+        Procedure::Figures(measure) => judge(&measure(testbed, selection.mode())?, selection.check),
     }));
     outcome.unwrap_or_else(|panic| bail!("panicked: {}", panic_message(&*panic)))
 }
 
-/// Prints the figures of a benchmark, and with `check` fails if one misses its bound.
+/// Prints the figures of a measurement, and with `check` fails if one misses its bound.
 fn judge(figures: &[Figure], check: bool) -> Result<Outcome> {
     println!();
     figures.iter().for_each(|figure| println!("{figure}"));
-    ensure!(!figures.is_empty(), "the benchmark measured nothing");
+    ensure!(!figures.is_empty(), "nothing was measured");
     let missed = figures.iter().filter(|figure| !figure.is_met()).count();
     ensure!(missed == 0 || !check, "{missed} of {} figures missed their bounds", figures.len());
     Ok(Outcome::Passed)
@@ -272,9 +274,11 @@ mod tests {
     }
 
     #[test]
-    fn selects_tests_or_benchmarks() {
-        let selected = |bench| Selection { bench, ..Selection::default() }.cases().unwrap();
-        assert!(selected(false).iter().all(|case| !case.is_bench()));
-        assert!(selected(true).iter().all(Case::is_bench));
+    fn selects_all_or_measurements() {
+        let selected = |bench| Selection { bench, ..Selection::default() }.cases().unwrap().len();
+        let measures = |case: &&Case| matches!(case.procedure, Procedure::Figures(_));
+        let all = cases::all();
+        assert_eq!(selected(false), all.len());
+        assert_eq!(selected(true), all.iter().filter(measures).count());
     }
 }

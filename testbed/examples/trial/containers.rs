@@ -1,15 +1,17 @@
-//! Containers that all ranks change at once: counters, a put-once map, a small map and aggregated messages,
-//! with every result checked; and a queue to which rank 1 pushes until it is killed.
+//! Containers that all ranks change at once: an array, counters, a put-once map, a small map, a table of
+//! wide keys and aggregated messages, with every result checked; and a queue to which rank 1 pushes until
+//! it is killed.
 
 use std::io::{Write, stdout};
 
 use anyhow::{Result, ensure};
 use clap::Args;
 use probeline_containers::{
-    Aggregator, BatchError, Counters, OperationError, PutOnce, Queue, SmallMap, aggregator,
-    counters, put_once, queue, small_map,
+    Aggregator, Array, BatchError, Counters, OperationError, PutOnce, Queue, SmallMap, aggregator,
+    array, counters, put_once, queue, small_map,
 };
 use probeline_exchange::Job;
+use probeline_table::{Outcome, WideConfig, WideOperation, WideTable};
 use probeline_transport::{Exchange, Fault, Owner, Sizes};
 use probeline_verbs::Engine;
 
@@ -46,12 +48,22 @@ pub(crate) fn run(args: &ContainersArgs) -> Result<()> {
         |sizes: Sizes, job: &mut Job| -> Result<Engine> { Ok(args.job.builder(sizes)?.open(job)?) };
     let ranks = u64::from(args.job.ranks);
 
+    // All ranks add to each of a few words, many times in flight.
+    let config = array::Config { direct: false, ..array::Config::new(4) };
+    let engine = open(config.sizes::<u64>(args.job.ranks, OPERATIONS), &mut job)?;
+    let operations = vec![array::Operation::EMPTY; OPERATIONS as usize];
+    let mut sums = Array::open(engine, config, operations, &mut job)?;
+    let places: Vec<_> = keys.iter().map(|key| key % 4).collect();
+    sums.add_batch(&places, &vec![1_u64; keys.len()])?;
+    job.barrier()?;
+    let mut wrong = sums.sum(&mut job)?.abs_diff(ranks * args.keys);
+    drop(sums);
+
     let config = counters::Config::for_keys(args.keys, 40);
     let engine = open(config.sizes(args.job.ranks, OPERATIONS), &mut job)?;
     let operations = vec![counters::Operation::EMPTY; OPERATIONS as usize];
     let mut counts = Counters::open(engine, config, operations, &mut job)?;
     ensure!(counts.add_batch(&keys)? == 0, "the counters are full");
-    let mut wrong = 0;
     counts.find_phase(&mut job, |finder| {
         finder.find_all(&keys, |_, found| wrong += u64::from(found.count() != ranks))
     })??;
@@ -101,6 +113,22 @@ pub(crate) fn run(args: &ContainersArgs) -> Result<()> {
     })??;
     job.barrier()?;
     drop(map);
+
+    // A load factor of 0.5.
+    let config = WideConfig::<2>::new((2 * args.keys).div_ceil(ranks).next_multiple_of(8).max(64));
+    let engine = open(config.sizes(OPERATIONS), &mut job)?;
+    let operations = vec![WideOperation::EMPTY; OPERATIONS as usize];
+    let mut table = WideTable::open(engine, config, operations, &mut job)?;
+    let mut outcomes = vec![Outcome::Full; keys.len()];
+    table.find_or_put_batch(&wide_keys, &mut outcomes)?;
+    let inserted = outcomes.iter().filter(|outcome| **outcome == Outcome::Inserted).count();
+    let inserted: u64 = gather(&mut job, inserted as u64)?.iter().sum();
+    let mut found = vec![false; keys.len()];
+    table.find_batch(&wide_keys, &mut found)?;
+    wrong += inserted.abs_diff(args.keys) + table.len(&mut job)?.abs_diff(args.keys);
+    wrong += found.iter().filter(|found| !**found).count() as u64;
+    job.barrier()?;
+    drop(table);
 
     let config = aggregator::Config { block: 16, blocks: 4, ..aggregator::Config::default() };
     let engine = open(config.sizes::<u64>(args.job.ranks, OPERATIONS), &mut job)?;

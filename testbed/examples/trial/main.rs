@@ -1,9 +1,9 @@
 //! `trial`: runs the library against a real RDMA stack, one subcommand for each subject. The exit
 //! status is 0 if all checks of the subcommand passed.
 
+mod against_cpu;
 mod conformance;
 mod containers;
-mod contention;
 mod job;
 mod latency;
 mod map;
@@ -14,7 +14,6 @@ mod soak;
 mod stream;
 mod ucx;
 mod unknown;
-mod wide;
 
 use std::process::ExitCode;
 
@@ -38,8 +37,8 @@ struct Cli {
 enum Trial {
     /// Run the conformance suite that every transport passes
     Conformance(conformance::ConformanceArgs),
-    /// Check the sums of fetch-and-adds and compare-and-swaps by many queue pairs on one word
-    Contention(contention::ContentionArgs),
+    /// Add to one word by the CPU and through the device, and check that additions are lost
+    AgainstCpu(against_cpu::AgainstCpuArgs),
     /// Post requests that the device or the peer must refuse, and check their status
     Refusals,
     /// Insert the same keys from all ranks at once, and check that each is inserted exactly once
@@ -56,12 +55,10 @@ enum Trial {
     Unknown(unknown::UnknownArgs),
     /// Put, get and remove keys of a map on all ranks at once, and check every value
     Map(map::MapArgs),
-    /// Change counters, maps and messages on all ranks at once, and check every result
+    /// Change arrays, counters, maps, wide keys and messages on all ranks at once, and check every result
     Containers(containers::ContainersArgs),
     /// Pop what rank 1 pushes until it is killed
     Queue(containers::QueueArgs),
-    /// Insert and find keys of several words, and compare the times with those of READs
-    Wide(wide::WideArgs),
     /// Check that memory lies on the requested NUMA nodes
     Pin,
 }
@@ -69,13 +66,12 @@ enum Trial {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().trial {
         Trial::Conformance(args) => conformance::run(&args),
-        Trial::Contention(args) => contention::run(&args),
+        Trial::AgainstCpu(args) => against_cpu::run(&args),
         Trial::Refusals => refusals::run(),
         Trial::Soak(args) => soak::run(&args),
         Trial::Map(args) => map::run(&args),
         Trial::Containers(args) => containers::run(&args),
         Trial::Queue(args) => containers::run_queue(&args),
-        Trial::Wide(args) => wide::run(&args),
         Trial::Latency(args) => latency::run(&args),
         Trial::Rate(args) => latency::run_rate(&args),
         Trial::Stream(args) => stream::run(&args),

@@ -1,10 +1,18 @@
 //! Engines over UCX, and the route they use.
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use probeline_exchange::Job;
 use probeline_transport::{Exchange, Owner, Sizes};
 use probeline_ucx_shim::ucx::{Atomics, Builder, Engine, OpenError, Progress};
+
+/// The suite's skips over UCX, which promises neither that a READ returns words whole nor that an
+/// atomic follows a WRITE. Its engines do not notice lost owners.
+pub(crate) const SKIPS: &[&str] = &[
+    "words_are_whole_under_a_writer",
+    "an_atomic_follows_the_write_before_it",
+    "a_lost_owner_is_named",
+];
 
 /// Selects UCX instead of verbs, and its route.
 #[derive(Args, Clone, Debug)]
@@ -18,36 +26,11 @@ pub(crate) struct UcxArgs {
     /// Index of this node's address in the port's GID table
     #[arg(long, value_name = "N", requires = "ucx")]
     ucx_gid_index: Option<u8>,
-    /// Executor of atomics
-    #[arg(long, value_enum, default_value = "cpu", requires = "ucx")]
-    ucx_atomics: AtomicsBy,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum AtomicsBy {
-    Cpu,
-    Device,
 }
 
 impl UcxArgs {
     pub(crate) fn is_chosen(&self) -> bool {
         self.ucx.is_some()
-    }
-
-    /// Returns the suite's skips. UCX promises neither that a READ returns words whole nor that an
-    /// atomic follows a WRITE, and a device's atomics need not be atomic with the CPU's. Its engines
-    /// do not notice lost owners.
-    pub(crate) fn skips(&self) -> &'static [&'static str] {
-        const BY_DEVICE: &[&str] = &[
-            "words_are_whole_under_a_writer",
-            "an_atomic_follows_the_write_before_it",
-            "a_lost_owner_is_named",
-            "atomic_with_the_cpu",
-        ];
-        match self.ucx_atomics {
-            AtomicsBy::Cpu => &BY_DEVICE[..3],
-            AtomicsBy::Device => BY_DEVICE,
-        }
     }
 
     pub(crate) fn open<E: Exchange>(
@@ -56,15 +39,11 @@ impl UcxArgs {
         progress: Progress,
         exchange: &mut E,
     ) -> core::result::Result<Engine, OpenError> {
-        let atomics = match self.ucx_atomics {
-            AtomicsBy::Cpu => Atomics::Cpu,
-            AtomicsBy::Device => Atomics::Device,
-        };
         Builder::new(sizes)
             .tls(self.ucx.as_deref())
             .device(self.ucx_device.as_deref())
             .gid_index(self.ucx_gid_index)
-            .atomics(atomics)
+            .atomics(Atomics::Cpu)
             .progress(progress)
             .open(exchange)
     }

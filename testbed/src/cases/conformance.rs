@@ -1,4 +1,4 @@
-//! The library over verbs: the conformance suite, exact atomics, and find-or-put of many ranks, also
+//! The library over verbs: the conformance suite, and structures that many ranks change at once, also
 //! where READs return torn words.
 
 use anyhow::{Result, ensure};
@@ -25,15 +25,9 @@ pub(super) const CASES: &[Case] = &[
         ensure!(refused == 8, "{output}");
         Ok(())
     }),
-    trial(Layer::Loopback, "atomics_of_many_queue_pairs_are_exact", |testbed| {
-        is_exact(&run_on_one(testbed, "contention --ranks 4")?)
-    }),
-    trial(Layer::Two, "atomics_of_both_machines_are_exact", |testbed| {
-        is_exact(&run_on_all(testbed, 4, "contention")?)
-    }),
     // Additions are lost in most rounds.
     Case::rare_event(Layer::Loopback, "additions_against_the_cpu_are_lost", |testbed| {
-        repeat_until_success(testbed, "contention --against-cpu --adds 50000", "lost ")
+        repeat_until_success(testbed, "against-cpu", "lost ")
     })
     .needs(TRIAL),
     trial(Layer::Loopback, "find_or_put_of_many_ranks_is_exact", |testbed| {
@@ -42,9 +36,6 @@ pub(super) const CASES: &[Case] = &[
     trial(Layer::Two, "find_or_put_between_machines_is_exact", |testbed| {
         none_wrong(&run_on_all(testbed, 2, "soak")?)?;
         none_wrong(&run_on_all(testbed, 2, "soak --in-step --keys 2000")?)
-    }),
-    trial(Layer::Two, "a_wide_find_and_a_wide_insert_take_two_roundtrips", |testbed| {
-        none_wrong(&run_on_all(testbed, 2, "wide")?)
     }),
     trial(Layer::Two, "a_map_between_machines_has_no_wrong_value", |testbed| {
         none_wrong(&run_on_all(testbed, 3, "map")?)
@@ -75,11 +66,6 @@ pub(super) const CASES: &[Case] = &[
 /// Checks the suite's summary. The suite itself checks that every case ran, and which it skipped.
 pub(super) fn suite_passes(output: &str) -> Result<()> {
     ensure!(output.contains(" passed, 0 failed, "), "{output}");
-    Ok(())
-}
-
-pub(super) fn is_exact(output: &str) -> Result<()> {
-    ensure!(output.trim_end().ends_with(": exact"), "{output}");
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Losses of a rank, a machine, the network or the device, and what the other ranks see of them.
 //!
-//! The tests wait for events, however slow the host is. The benchmarks measure the time until rank 0
-//! reports the loss, by the host's clock.
+//! The cases wait for events, however slow the host is. As benchmarks they bound the time until
+//! rank 0 reports the loss, by the host's clock.
 
 use core::time::Duration;
 use std::fs;
@@ -11,11 +11,12 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use super::conformance::{is_exact, none_wrong};
+use super::conformance::none_wrong;
 use super::ranks::{JOB_TIMEOUT, Ranks, run_on_all};
 use super::{TRIAL, trial};
 use crate::HANG_TIMEOUT;
-use crate::case::{Bound, Case, Figure, Layer};
+use crate::case::{Bound, Case, Figure, Layer, Mode};
+use crate::error::Error;
 use crate::machine::{Link, Machine};
 use crate::programs;
 use crate::testbed::Testbed;
@@ -38,26 +39,40 @@ const DEVICE_LOSS_TIME: Duration =
 const BUSY: &str = "stream --expect lost --timeout 16";
 const IDLE: &str = "stream --expect lost --timeout 16 --idle";
 
-/// Causes a loss; returns how long rank 0 took to report it.
-type Loss = fn(&Testbed) -> Result<Duration>;
+/// The time until a loss was reported, with its bound.
+type Report = Result<Vec<Figure>>;
 
 pub(super) const CASES: &[Case] = &[
-    trial(Layer::Two, "a_killed_process_is_named", |testbed| killed_process(testbed).map(drop)),
-    trial(Layer::Two, "a_killed_process_is_named_by_an_idle_engine", |testbed| {
-        killed_process_idle(testbed).map(drop)
+    loss(Layer::Two, "a_killed_process_is_named", |testbed, _| {
+        lose_rank_1(testbed, BUSY, kill_rank_1, |_| Ok(()))
+    }),
+    loss(Layer::Two, "a_killed_process_is_named_by_an_idle_engine", |testbed, _| {
+        lose_rank_1(testbed, IDLE, kill_rank_1, |_| Ok(()))
     }),
     trial(Layer::Two, "values_of_a_killed_push_arrive_in_order", |testbed| {
-        let kill = |_: &Machine, ranks: &Ranks| ranks.rank(1)?.signal("KILL");
-        lose_rank_1(testbed, "queue --timeout 16", kill, |_| Ok(())).map(drop)
+        lose_rank_1(testbed, "queue --timeout 16", kill_rank_1, |_| Ok(())).map(drop)
     }),
-    trial(Layer::Two, "a_frozen_machine_is_named", |testbed| frozen_machine(testbed).map(drop)),
-    trial(Layer::Two, "an_owner_without_link_is_named", |testbed| link_down(testbed).map(drop)),
-    trial(Layer::Two, "a_killed_machine_is_named", |testbed| killed_machine(testbed).map(drop))
-        .destructive(),
-    trial(Layer::Two, "a_rank_killed_before_it_opens_is_named", |testbed| {
-        killed_before_opening(testbed).map(drop)
+    loss(Layer::Two, "a_frozen_machine_is_named", |testbed, _| {
+        lose_rank_1(testbed, BUSY, |machine, _| machine.freeze(), Machine::thaw)
     }),
-    trial(Layer::Two, "a_rank_killed_while_it_opens_is_named", killed_while_opening),
+    loss(Layer::Two, "an_owner_without_link_is_named", |testbed, _| {
+        let down = |machine: &Machine, _: &Ranks| machine.set_link(Link::Down);
+        lose_rank_1(testbed, BUSY, down, |machine| machine.set_link(Link::Up))
+    }),
+    loss(Layer::Two, "a_killed_machine_is_named", |testbed, _| {
+        lose_rank_1(testbed, BUSY, kill_machine, |_| Ok(()))
+    })
+    .destructive(),
+    loss(Layer::Two, "a_rank_killed_before_it_opens_is_named", |testbed, _| {
+        kill_while_opening(testbed, "opening", Duration::ZERO)
+    }),
+    trial(Layer::Two, "a_rank_killed_while_it_opens_is_named", |testbed| {
+        // While it opens an engine, or between two engines.
+        [1000, 1313, 1771]
+            .map(Duration::from_millis)
+            .into_iter()
+            .try_for_each(|delay| kill_while_opening(testbed, "opening --repeat", delay).map(drop))
+    }),
     trial(Layer::Two, "an_owner_that_never_polls_is_read", |testbed| {
         let stream = Stream::start(testbed, "asleep", "--asleep")?;
         stream.wait_for_progress()?;
@@ -78,73 +93,36 @@ pub(super) const CASES: &[Case] = &[
     trial(Layer::Two, "results_are_exact_with_5_percent_packet_loss", |testbed| {
         packet_loss(testbed, 5)
     }),
-    trial(Layer::Loopback, "a_removed_device_is_reported", |testbed| {
-        removed_device(testbed).map(drop)
+    loss(Layer::Loopback, "a_removed_device_is_reported", removed_device).destructive(),
+    loss(Layer::Loopback, "a_port_that_goes_down_is_reported", port_down).destructive(),
+    loss(Layer::Two, "a_port_that_goes_down_is_reported", port_down).destructive(),
+    loss(Layer::Two, "an_unplugged_card_is_reported", |testbed, _| {
+        lose_device(testbed, "echo 1 >$(readlink -f /sys/class/net/eth0/device/..)/remove")
     })
-    .destructive(),
-    trial(Layer::Loopback, "a_port_that_goes_down_is_reported", |testbed| {
-        port_down(testbed).map(drop)
-    })
-    .destructive(),
-    trial(Layer::Two, "a_port_that_goes_down_is_reported", |testbed| port_down(testbed).map(drop))
-        .destructive(),
-    trial(Layer::Two, "an_unplugged_card_is_reported", |testbed| unplugged_card(testbed).map(drop))
-        .destructive(),
-    Case::bench(Layer::Two, "a_lost_rank_is_named_in_time", |testbed| {
-        let all: [(&str, Loss, Duration); 6] = [
-            ("killed process", killed_process, RETRY_TIME),
-            ("killed process, idle engine", killed_process_idle, RETRY_TIME),
-            ("link down", link_down, RETRY_TIME),
-            ("frozen machine", frozen_machine, RETRY_TIME),
-            ("killed before it opens", killed_before_opening, SHUTDOWN_TIME),
-            ("killed machine", killed_machine, RETRY_TIME),
-        ];
-        all.into_iter().map(|(name, loss, time)| report_time(testbed, name, loss, time)).collect()
-    })
-    .needs(TRIAL)
-    .destructive(),
-    Case::bench(Layer::Loopback, "a_removed_device_is_reported_in_time", |testbed| {
-        Ok(vec![report_time(testbed, "removed device", removed_device, DEVICE_LOSS_TIME)?])
-    })
-    .needs(TRIAL)
-    .destructive(),
-    Case::bench(Layer::Two, "a_port_that_goes_down_is_reported_in_time", |testbed| {
-        Ok(vec![report_time(testbed, "port down", port_down, DEVICE_LOSS_TIME)?])
-    })
-    .needs(TRIAL)
-    .destructive(),
-    Case::bench(Layer::Two, "an_unplugged_card_is_reported_in_time", |testbed| {
-        Ok(vec![report_time(testbed, "unplugged card", unplugged_card, DEVICE_LOSS_TIME)?])
-    })
-    .needs(TRIAL)
     .destructive(),
 ];
 
-fn report_time(testbed: &Testbed, name: &str, loss: Loss, time: Duration) -> Result<Figure> {
-    let name = format!("{name}, seconds until it is reported");
-    let bound = Bound::AtMost((time + EMULATION_TIME).as_secs_f64());
-    Ok(Figure { name, value: loss(testbed)?.as_secs_f64(), bound })
+const fn loss(layer: Layer, name: &'static str, cause: fn(&Testbed, Mode) -> Report) -> Case {
+    Case::figures(layer, name, cause).needs(TRIAL)
 }
 
-fn killed_process(testbed: &Testbed) -> Result<Duration> {
-    lose_rank_1(testbed, BUSY, |_, ranks| ranks.rank(1)?.signal("KILL"), |_| Ok(()))
+/// Bounds the time since the fault, which is over now.
+fn report(start: Instant, bound: Duration) -> Report {
+    let name = "seconds from the fault until its report".to_owned();
+    let bound = Bound::AtMost((bound + EMULATION_TIME).as_secs_f64());
+    Ok(vec![Figure { name, value: start.elapsed().as_secs_f64(), bound }])
 }
 
-fn killed_process_idle(testbed: &Testbed) -> Result<Duration> {
-    lose_rank_1(testbed, IDLE, |_, ranks| ranks.rank(1)?.signal("KILL"), |_| Ok(()))
+fn kill_rank_1(_: &Machine, ranks: &Ranks) -> Result<()> {
+    ranks.rank(1)?.signal("KILL")
 }
 
-fn link_down(testbed: &Testbed) -> Result<Duration> {
-    let down = |machine: &Machine, _: &Ranks| machine.set_link(Link::Down);
-    lose_rank_1(testbed, BUSY, down, |machine| machine.set_link(Link::Up))
-}
-
-fn frozen_machine(testbed: &Testbed) -> Result<Duration> {
-    lose_rank_1(testbed, BUSY, |machine, _| machine.freeze(), Machine::thaw)
-}
-
-fn killed_machine(testbed: &Testbed) -> Result<Duration> {
-    lose_rank_1(testbed, BUSY, |machine, _| machine.kill(), |_| Ok(()))
+fn kill_machine(machine: &Machine, ranks: &Ranks) -> Result<()> {
+    machine.kill()?;
+    let error = ranks.rank(1)?.wait_for_line("nothing").err().context("the command goes on")?;
+    let ended = matches!(error.downcast_ref(), Some(Error::MachineEnded { machine: 2, .. }));
+    ensure!(ended, "{error:#}");
+    Ok(())
 }
 
 /// Applies `fault` to machine 2 or rank 1 and waits until rank 0 names rank 1. `repair` then lets
@@ -154,36 +132,23 @@ fn lose_rank_1(
     arguments: &str,
     fault: impl FnOnce(&Machine, &Ranks) -> Result<()>,
     repair: impl FnOnce(&Machine) -> Result<()>,
-) -> Result<Duration> {
+) -> Report {
     let ranks = Ranks::start(testbed, programs::TRIAL, 2, arguments)?;
     let running = if arguments == IDLE { "streaming" } else { "have completed" };
     ranks.rank(0)?.wait_for_line(running)?;
     let start = Instant::now();
     fault(testbed.machine(2), &ranks)?;
     let line = ranks.rank(0)?.wait_for_line("OwnerLost(Owner(1))");
-    let took = start.elapsed();
+    let report = report(start, RETRY_TIME);
     repair(testbed.machine(2))?;
-    println!("{}; reported {took:.1?} after the fault", line?);
+    println!("{}", line?);
     ranks.finish_first()?;
-    Ok(took)
-}
-
-/// Kills rank 1 once it has joined the job, before it opens its engine.
-fn killed_before_opening(testbed: &Testbed) -> Result<Duration> {
-    kill_while_opening(testbed, "opening", Duration::ZERO)
-}
-
-/// Kills rank 1 while it opens an engine or between two engines.
-fn killed_while_opening(testbed: &Testbed) -> Result<()> {
-    for delay_ms in [1000, 1313, 1771] {
-        kill_while_opening(testbed, "opening --repeat", Duration::from_millis(delay_ms))?;
-    }
-    Ok(())
+    report
 }
 
 /// Kills rank 1 `delay` after both ranks have joined, and waits until rank 0 names it. The exchange
 /// reports a rank once its connection has ended; before that rank 0's engine may try to notify it.
-fn kill_while_opening(testbed: &Testbed, arguments: &str, delay: Duration) -> Result<Duration> {
+fn kill_while_opening(testbed: &Testbed, arguments: &str, delay: Duration) -> Report {
     let ranks = Ranks::start(testbed, programs::TRIAL, 2, arguments)?;
     ranks.rank(0)?.wait_for_line("joined")?;
     ranks.rank(1)?.wait_for_line("joined")?;
@@ -191,10 +156,10 @@ fn kill_while_opening(testbed: &Testbed, arguments: &str, delay: Duration) -> Re
     let start = Instant::now();
     ranks.rank(1)?.signal("KILL")?;
     let line = ranks.rank(0)?.wait_for_line("lost rank 1")?;
-    let took = start.elapsed();
-    println!("{line} ({took:.1?} after it was killed)");
+    let report = report(start, SHUTDOWN_TIME);
+    println!("{line}");
     ranks.finish_first()?;
-    Ok(took)
+    report
 }
 
 /// Rank 0 operates on rank 1's window until it is stopped.
@@ -301,9 +266,9 @@ fn packet_loss(testbed: &Testbed, percent: u32) -> Result<()> {
         machine.netem(&format!("loss {percent}% duplicate {percent}%"))?;
     }
     let run = |ranks, trial| run_on_all(testbed, ranks, &format!("{trial} --timeout 16"));
-    let outcome = run(4, "contention --adds 500 --swaps 50")
-        .and_then(|output| is_exact(&output))
-        .and_then(|()| none_wrong(&run(2, "soak --keys 1000")?))
+    let outcome = run(2, "soak --keys 1000")
+        .and_then(|output| none_wrong(&output))
+        .and_then(|()| none_wrong(&run(4, "containers --keys 100")?))
         .and_then(|()| none_wrong(&run(2, "map --batches 100")?));
     for machine in testbed.machines() {
         machine.netem_off()?;
@@ -322,32 +287,28 @@ fn retransmissions(testbed: &Testbed) -> Result<u64> {
 
 /// Deletes the network interface. (After `rdma link delete` the kernel, 6.1, would keep the device
 /// until no process uses it.)
-fn removed_device(testbed: &Testbed) -> Result<Duration> {
-    let took = lose_device(testbed, "ip link delete eth0")?;
+fn removed_device(testbed: &Testbed, _: Mode) -> Report {
+    let report = lose_device(testbed, "ip link delete eth0")?;
     let left = testbed.machine(1).output("rdma link show", HANG_TIMEOUT)?;
     ensure!(left.is_empty(), "the device still exists: {left}");
-    Ok(took)
+    Ok(report)
 }
 
-fn port_down(testbed: &Testbed) -> Result<Duration> {
+fn port_down(testbed: &Testbed, _: Mode) -> Report {
     lose_device(testbed, "ip link set eth0 down")
 }
 
-fn unplugged_card(testbed: &Testbed) -> Result<Duration> {
-    lose_device(testbed, "echo 1 >$(readlink -f /sys/class/net/eth0/device/..)/remove")
-}
-
-/// Runs `command` on rank 0's machine and waits until rank 0's engine reports a fault; how long that
-/// took. The trial checks that every operation in flight was reported.
-fn lose_device(testbed: &Testbed, command: &str) -> Result<Duration> {
+/// Runs `command` on rank 0's machine and waits until rank 0's engine reports a fault. The trial
+/// checks that every operation in flight was reported.
+fn lose_device(testbed: &Testbed, command: &str) -> Report {
     let ranks = Ranks::start(testbed, programs::TRIAL, 2, "stream --expect fault --timeout 14")?;
     ranks.rank(0)?.wait_for_line("have completed")?;
     let start = Instant::now();
     // The command may wait until no process uses the device.
     let _command = testbed.machine(1).start(command, JOB_TIMEOUT)?;
     let line = ranks.rank(0)?.wait_for_line("longest silence")?;
-    let took = start.elapsed();
-    println!("{line}; reported {took:.1?} after the fault");
+    let report = report(start, DEVICE_LOSS_TIME);
+    println!("{line}");
     ranks.finish_first()?;
-    Ok(took)
+    report
 }

@@ -11,7 +11,7 @@ mod ranks;
 mod selftest;
 mod ucx;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::case::{Case, Layer};
 use crate::programs::Build;
@@ -46,22 +46,6 @@ const fn trial(layer: Layer, name: &'static str, test: fn(&Testbed) -> Result<()
 fn number(output: &str, name: &str) -> Result<f64> {
     let value = output.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
     value.with_context(|| format!("no {name} in: {output}"))
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// Returns the smallest value. Load on the host only adds to a measured time.
-fn min(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::INFINITY, f64::min)
-}
-
-/// Fails unless a measured value is a positive number.
-fn positive(value: f64) -> Result<f64> {
-    ensure!(value.is_finite() && value > 0.0, "measured {value}");
-    Ok(value)
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use core::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use super::PROBELINE;
 use super::conformance::suite_passes;
+use super::perftest::compare;
 use super::probeline::{FMS_2, PHILOSOPHERS_7, check_exploration};
-use super::{PROBELINE, median, positive};
-use crate::case::{Bound, Case, Figure, Layer};
+use crate::case::{Bound, Case, Layer, Mode};
 use crate::command::GuestCommand;
 use crate::programs::{Build, c_example, open_mpi_probeline, open_mpi_tests, program};
 use crate::testbed::Testbed;
@@ -31,21 +32,15 @@ const MAX_INSERT_RATIO: f64 = 0.5;
 const BENCH: &str = "bench-latency -C 8 --load-factor 0.1 --rounds 1 --ops 50 \
     --seconds-per-measurement 0.05 --table-size 128KiB --full";
 
-/// Rounds in which both transports take turns.
-const ROUNDS: u32 = 5;
-
 pub(super) const CASES: &[Case] = &[
     Case::test(Layer::Two, "osc_ucx_conformance", conformance).needs(&[Build::OpenMpiTests]),
-    Case::test(Layer::Two, "comparison_with_osc_ucx_runs", |testbed| {
-        compare(testbed, Build::OpenMpiProbeline, 1).map(drop)
+    Case::figures(Layer::Two, "insert_over_verbs_vs_osc_ucx", |testbed, mode| {
+        let verbs = || insert_us(testbed, mode, "--transport verbs --exchange pmix");
+        let osc_ucx = || insert_us(testbed, mode, "--transport mpi");
+        let name = "insert over verbs / osc ucx";
+        Ok(vec![compare(name, mode.rounds(), Bound::AtMost(MAX_INSERT_RATIO), verbs, osc_ucx)?])
     })
     .needs(&[Build::OpenMpiProbeline]),
-    Case::bench(Layer::Two, "insert_over_verbs_vs_osc_ucx", |testbed| {
-        let value = compare(testbed, Build::OpenMpiProbelineRelease, ROUNDS)?;
-        let name = "insert over verbs / osc ucx".to_owned();
-        Ok(vec![Figure { name, value, bound: Bound::AtMost(MAX_INSERT_RATIO) }])
-    })
-    .needs(&[Build::OpenMpiProbelineRelease]),
     Case::test(Layer::Two, "explore_on_two_machines_under_mpirun", explore).needs(PROBELINE),
     Case::test(Layer::Two, "c_example_on_two_machines", in_c).needs(&[Build::CExample]),
 ];
@@ -53,65 +48,52 @@ pub(super) const CASES: &[Case] = &[
 /// Runs the suite over osc ucx. The test program itself leaves out the cases that need an owner that
 /// does nothing.
 fn conformance(testbed: &Testbed) -> Result<()> {
-    let before = testbed.machine(1).counter("sent_pkts")?;
     let tests = format!("{OVER_RC} {} rank conformance 'apart'", open_mpi_tests()?);
-    let output = mpirun(testbed, &tests)?;
-    let sent = testbed.machine(1).counter("sent_pkts")? - before;
-    ensure!(sent > 10_000, "not over Soft-RoCE, which sent {sent} packets");
+    let output = over_soft_roce(testbed, &tests)?;
     println!();
     output.lines().filter(|line| line.contains("skipped")).for_each(|line| println!("{line}"));
     suite_passes(&output)
 }
 
-/// Runs `bench-latency` over verbs and over osc ucx by turns. Returns the time of an insert over verbs
-/// divided by that over osc ucx, the median of the rounds.
-fn compare(testbed: &Testbed, build: Build, rounds: u32) -> Result<f64> {
-    let ratio = |_| -> Result<f64> {
-        let verbs = insert_ns(testbed, build, "--transport verbs --exchange pmix")?;
-        let osc_ucx = insert_ns(testbed, build, "--transport mpi")?;
-        println!("\ninsert: {verbs} ns over verbs, {osc_ucx} ns over osc ucx");
-        Ok(verbs / osc_ucx)
-    };
-    positive(median((0..rounds).map(ratio).collect::<Result<_>>()?))
-}
-
 /// Returns the median time of an insert.
-fn insert_ns(testbed: &Testbed, build: Build, transport: &str) -> Result<f64> {
-    let probeline = open_mpi_probeline(build)?;
+fn insert_us(testbed: &Testbed, mode: Mode, transport: &str) -> Result<f64> {
+    let probeline = open_mpi_probeline(mode)?;
     let output = mpirun(testbed, &format!("{OVER_RC} {probeline} {BENCH} {transport}"))?;
     // Columns: operation, C, load factor, operations, min, mean, p50.
     let mut rows = output.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let row = rows.find(|row| row.starts_with(&["inserted", "8", "0.10"]));
-    let p50 = row.and_then(|row| row.get(6)?.parse().ok());
-    positive(p50.with_context(|| format!("no insert in: {output}"))?)
+    let p50: Option<f64> = row.and_then(|row| row.get(6)?.parse().ok());
+    Ok(p50.with_context(|| format!("no insert in: {output}"))? * 1e-3)
 }
 
 /// Two ranks on two machines explore over verbs. PMIx alone tells them the address and the secret.
 fn explore(testbed: &Testbed) -> Result<()> {
     let probeline = program("probeline")?;
     for (model, figures) in [("fms:2", &FMS_2[..]), ("philosophers:7", &PHILOSOPHERS_7)] {
-        let before = testbed.machine(2).counter("sent_pkts")?;
         let explore = format!("explore {model} --transport verbs --exchange pmix --full");
-        let output = mpirun(testbed, &format!("{probeline} {explore}"))?;
+        let output = over_soft_roce(testbed, &format!("{probeline} {explore}"))?;
         let line = output.lines().find(|line| line.contains("of 2 machines"));
         println!("{}", line.with_context(|| format!("not on both machines: {output}"))?);
         check_exploration(&output, figures)?;
-        let sent = testbed.machine(2).counter("sent_pkts")? - before;
-        ensure!(sent > 1000, "not over Soft-RoCE, which sent {sent} packets");
     }
     Ok(())
 }
 
 /// The example in C on two machines over verbs: tables, a map, and a file of it on the shared disk.
 fn in_c(testbed: &Testbed) -> Result<()> {
-    let before = testbed.machine(2).counter("sent_pkts")?;
     let over_verbs = "-x PROBELINE_TRANSPORT=verbs -wdir $SHARE";
-    let output = mpirun(testbed, &format!("{over_verbs} {}", c_example()?))?;
+    let output = over_soft_roce(testbed, &format!("{over_verbs} {}", c_example()?))?;
     ensure!(output.contains("all is well with 2 ranks"), "{output}");
+    Ok(())
+}
+
+/// Runs a program under mpirun, and checks that it has used Soft-RoCE.
+fn over_soft_roce(testbed: &Testbed, program: &str) -> Result<String> {
+    let before = testbed.machine(2).counter("sent_pkts")?;
+    let output = mpirun(testbed, program)?;
     let sent = testbed.machine(2).counter("sent_pkts")? - before;
     ensure!(sent > 1000, "not over Soft-RoCE, which sent {sent} packets");
-    println!("{sent} packets");
-    Ok(())
+    Ok(output)
 }
 
 /// A program for mpirun that starts a command on a node as rsh(1) does, by [`SHELL_PORT`].

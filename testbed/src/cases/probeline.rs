@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::PROBELINE;
 use super::ranks::{JOB_TIMEOUT, Ranks, command};
-use super::{PROBELINE, median};
 use crate::case::{Case, Layer};
 use crate::programs::program;
 use crate::testbed::Testbed;
@@ -30,8 +30,12 @@ pub(super) const CASES: &[Case] = &[
     Case::test(Layer::Two, "bench_latency_on_two_nodes", two_nodes).needs(PROBELINE),
     Case::test(Layer::Two, "bench_map_on_two_machines", bench_map).needs(PROBELINE),
     Case::test(Layer::Two, "kmers_and_contigs_on_two_machines", kmers).needs(PROBELINE),
-    Case::test(Layer::Two, "isx_and_bale_on_two_machines", isx_and_bale).needs(PROBELINE),
-    Case::test(Layer::Two, "dsm_on_two_machines", dsm).needs(PROBELINE),
+    Case::test(Layer::Two, "isx_and_bale_on_two_machines", |testbed| {
+        programs_print(testbed, ISX_AND_BALE)
+    })
+    .needs(PROBELINE),
+    Case::test(Layer::Two, "dsm_on_two_machines", |testbed| programs_print(testbed, DSM))
+        .needs(PROBELINE),
     Case::test(Layer::Two, "surrogate_on_two_machines", surrogate).needs(PROBELINE),
     Case::test(Layer::Icount, "find_or_put_is_near_its_floor", near_the_floor).needs(PROBELINE),
     Case::test(Layer::Two, "tune_over_soft_roce", |testbed| {
@@ -116,18 +120,9 @@ fn kmers(testbed: &Testbed) -> Result<()> {
     Ok(())
 }
 
-/// Sorts by both carriers, and runs kernels, which verify their results.
-fn isx_and_bale(testbed: &Testbed) -> Result<()> {
-    for (arguments, expected) in [
-        ("isx --keys 20000", "40,000 keys sorted"),
-        ("isx --keys 2000 --carrier queues", "4,000 keys sorted"),
-        ("bale histogram --size 100 --operations 500", "1,000 operations"),
-        ("bale index-gather --size 100 --operations 2000 --aggregated", "4,000 operations"),
-        ("bale randperm --size 200", "the result was verified"),
-        ("bale toposort --size 60 --degree 4 --aggregated", "the result was verified"),
-        ("bale triangles --kron 1:3x4x5", "287 triangles"),
-        ("bale triangles --kron 1:3x4x5 --aggregated", "287 triangles"),
-    ] {
+/// Runs programs on both machines, each of which verifies its results and then prints a text.
+fn programs_print(testbed: &Testbed, rows: &[(&str, &str)]) -> Result<()> {
+    for (arguments, expected) in rows {
         let arguments = format!("{arguments} {OVER_VERBS}");
         let output = Ranks::start(testbed, "probeline", 2, &arguments)?.finish()?;
         ensure!(output.contains(expected), "{arguments}: {output}");
@@ -135,21 +130,26 @@ fn isx_and_bale(testbed: &Testbed) -> Result<()> {
     Ok(())
 }
 
-/// Runs programs on pages of both machines, which verify their results.
-fn dsm(testbed: &Testbed) -> Result<()> {
-    for program in [
-        "is --class s",
-        "lu --side 64 --in-rows",
-        "ocean --side 34 --page-size 512",
-        "barnes --bodies 100",
-        "lu --side 32 --in-rows --protocol pipe",
-    ] {
-        let arguments = format!("dsm {program} {OVER_VERBS}");
-        let output = Ranks::start(testbed, "probeline", 2, &arguments)?.finish()?;
-        ensure!(output.contains("the result was verified"), "{arguments}: {output}");
-    }
-    Ok(())
-}
+const ISX_AND_BALE: &[(&str, &str)] = &[
+    ("isx --keys 20000", "40,000 keys sorted"),
+    ("isx --keys 2000 --carrier queues", "4,000 keys sorted"),
+    ("bale histogram --size 100 --operations 500", "1,000 operations"),
+    ("bale index-gather --size 100 --operations 2000 --aggregated", "4,000 operations"),
+    ("bale randperm --size 200", VERIFIED),
+    ("bale toposort --size 60 --degree 4 --aggregated", VERIFIED),
+    ("bale triangles --kron 1:3x4x5", "287 triangles"),
+    ("bale triangles --kron 1:3x4x5 --aggregated", "287 triangles"),
+];
+
+const DSM: &[(&str, &str)] = &[
+    ("dsm is --class s", VERIFIED),
+    ("dsm lu --side 64 --in-rows", VERIFIED),
+    ("dsm ocean --side 34 --page-size 512", VERIFIED),
+    ("dsm barnes --bodies 100", VERIFIED),
+    ("dsm lu --side 32 --in-rows --protocol pipe", VERIFIED),
+];
+
+const VERIFIED: &str = "the result was verified";
 
 /// Simulates with a cache over both machines, whose results both use.
 fn surrogate(testbed: &Testbed) -> Result<()> {
@@ -180,13 +180,18 @@ fn two_nodes(testbed: &Testbed) -> Result<()> {
     let report = started.wait()?.success()?;
     let json = first.output("tr -d '\\n ' <$SHARE/two.json", JOB_TIMEOUT)?;
     check_findings(&json)?;
-    for operation in ["READ 8 B", "READ 4096 B", "WRITE 4096 B", "CAS", "FAA", "inserted", "found"]
-    {
-        let row = report.lines().find(|line| line.trim_start().starts_with(operation));
-        ensure!(row.is_some(), "no {operation} in: {report}");
-    }
-    println!();
+    has_operations(&report)?;
     floor_ratios(&report)?.iter().for_each(|row| println!("{row}"));
+    Ok(())
+}
+
+/// Checks that the report of `bench-latency` has a row for each operation, and prints the rows.
+pub(super) fn has_operations(report: &str) -> Result<()> {
+    println!();
+    for name in ["READ 8 B", "READ 4096 B", "WRITE 4096 B", "CAS", "FAA", "inserted", "found"] {
+        let row = report.lines().find(|line| line.trim_start().starts_with(name));
+        println!("{}", row.with_context(|| format!("no row {name} in: {report}"))?);
+    }
     Ok(())
 }
 
@@ -225,6 +230,11 @@ fn near_the_floor(testbed: &Testbed) -> Result<()> {
         println!("{features}: found {:.3}, inserted {:.3}", of("found"), of("inserted"));
     }
     Ok(())
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// A row of find-or-put in the report of `bench-latency`.
