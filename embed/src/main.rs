@@ -24,10 +24,11 @@ use probeline_containers::{
 };
 use probeline_dsm::{self as region, Region};
 use probeline_map::{Map, Request, Written};
+use probeline_pipeline::{OperationOf, Structure};
 use probeline_table::{
-    CacheEntry, ChunkChoice, Config, Ended, Finished, Intent, OneRoundtrip, Operation, Outcome,
-    PairCacheLine, Probing, ReadAhead, ReadCost, Shared, Table, Tag, TreeConfig, TreeOperation,
-    TreeTable, WideConfig, WideOperation, WideTable,
+    CacheEntry, ChunkChoice, Config, Ended, Finished, Intent, Keys, OneRoundtrip, Operation,
+    Outcome, PairCacheLine, Probing, ReadAhead, ReadCost, Set, Shared, Table, Tag, TreeConfig,
+    TreeOperation, TreeTable, WideConfig, WideOperation, WideTable,
 };
 use probeline_transport::{Alone, Owner};
 
@@ -118,33 +119,83 @@ fn use_region() -> Option<()> {
     expect(region.view(200..301).ok()?.iter().sum::<u32>() == 7)
 }
 
+/// Inserts keys through blocking calls and in batches, then finds them through `submit`.
+fn fill<S, K>(
+    table: &mut Set<Memory, S, K>,
+    keys: u64,
+    key: impl Fn(u64) -> K::Key,
+) -> Option<()>
+where
+    S: AsMut<[OperationOf<K>]>,
+    K: Keys,
+{
+    const BATCH: u64 = 64;
+    for number in 0..keys / 2 {
+        expect(table.call(&key(number), Intent::FindOrPut) == Ok(Ended::Inserted))?;
+    }
+    let mut next = keys / 2;
+    while next < keys {
+        let size = BATCH.min(keys - next);
+        let batch: [_; BATCH as usize] = core::array::from_fn(|nth| key(next + nth as u64));
+        let mut outcomes = [Outcome::Full; BATCH as usize];
+        let outcomes = outcomes.get_mut(..size as usize)?;
+        table.find_or_put_batch(batch.get(..size as usize)?, outcomes).ok()?;
+        expect(outcomes.iter().all(|outcome| *outcome == Outcome::Inserted))?;
+        next += size;
+    }
+    let (mut next, mut found) = (0, 0);
+    while found < keys {
+        while next < keys
+            && Structure::submit(table, Tag(next), &key(next), Intent::FindOrPut).is_ok()
+        {
+            next += 1;
+        }
+        let mut out = [Finished::default(); 4];
+        for finished in table.poll_into(&mut out).ok()? {
+            expect(finished.result == Ok(Ended::Found))?;
+            found += 1;
+        }
+    }
+    expect(table.len(&mut Alone) == Ok(keys))
+}
+
+fn fill_and_query(config: Config) -> Option<()> {
+    let mut operations = [Operation::EMPTY; 8];
+    let mut entries = [CacheEntry::EMPTY; 64];
+    let table = Table::open(Memory::new(), config, &mut operations[..], &mut Alone).ok()?;
+    let mut table = table.with_cache(&mut entries[..]);
+    fill(&mut table, KEYS, |number| number)?;
+    expect(table.find(KEYS - 1) == Ok(true) && table.find(KEYS) == Ok(false))?;
+    expect(table.find_or_put(u64::MAX).is_err())?;
+    let mut operations = [Operation::EMPTY; 8];
+    let mut target = Table::open(Memory::new(), config, &mut operations[..], &mut Alone).ok()?;
+    expect(table.grow_into(&mut target, &mut Alone) == Ok(KEYS))?;
+    expect(table.retain(&mut Alone, |key| key % 3 == 0) == Ok(KEYS - KEYS.div_ceil(3)))?;
+    expect(table.find(3) == Ok(true) && table.find(4) == Ok(false))?;
+    #[cfg(feature = "canary")]
+    assert!(table.find(5) != Ok(true), "a panic that the proof must notice");
+    let mut shared = Shared::new(table);
+    expect(!block_on(shared.find(4))?)?;
+    expect(block_on(shared.find_or_put(4))? == Outcome::Inserted)?;
+    shared.table().clear(&mut Alone).ok()
+}
+
+/// A key of four words.
+fn long_key(number: u64) -> [u64; 4] {
+    [number, 0, number % 7, 1]
+}
+
 /// Does the same with keys as trees of pairs.
 fn fill_and_query_tree(direct: bool) -> Option<()> {
     const TREE_KEYS: u64 = 200;
-    let key = |number: u64| [number, 0, number % 7, 1];
     let buckets = Config { chunk_buckets: 8, max_chunks: 64, direct, ..Config::paper(1_024) };
     let config = TreeConfig { buckets, key_bits: 200 };
     let mut operations = [TreeOperation::EMPTY; 4];
     let mut lines = [PairCacheLine::EMPTY; 16];
     let table = TreeTable::open(Memory::new(), config, &mut operations[..], &mut Alone);
     let mut table = table.ok()?.with_cache(&mut lines[..]);
-    for number in 0..TREE_KEYS / 2 {
-        expect(table.find_or_put(&key(number)) == Ok(Outcome::Inserted))?;
-    }
-    let keys: [_; 30] = core::array::from_fn(|nth| key(TREE_KEYS / 2 + nth as u64));
-    let mut outcomes = [Outcome::Full; 30];
-    table.find_or_put_batch(&keys, &mut outcomes).ok()?;
-    expect(outcomes.iter().all(|outcome| *outcome == Outcome::Inserted))?;
-    let mut out = [Finished::default(); 4];
-    for number in 0..TREE_KEYS {
-        while table.submit(Tag(number), &key(number), Intent::FindOrPut).is_err() {
-            table.poll_into(&mut out).ok()?;
-        }
-    }
-    while table.in_flight() > 0 {
-        table.poll_into(&mut out).ok()?;
-    }
-    expect(table.len(&mut Alone) == Ok(TREE_KEYS))?;
+    fill(&mut table, TREE_KEYS, long_key)?;
+    expect(table.find_or_put(&long_key(0)) == Ok(Outcome::Found))?;
     let mut left = 0;
     table.for_each_local(|key| left += u64::from(key[3] == 1)).ok()?;
     expect(left == TREE_KEYS)?;
@@ -154,40 +205,21 @@ fn fill_and_query_tree(direct: bool) -> Option<()> {
 /// Does the same with keys of four words.
 fn fill_and_query_wide(direct: bool) -> Option<()> {
     const WIDE_KEYS: u64 = 450;
-    let key = |number: u64| [number, 0, number % 7, 1];
     let buckets = Config { chunk_buckets: 8, max_chunks: 64, direct, ..Config::paper(512) };
     let config = WideConfig::<4> { buckets, entries_per_owner: 500 };
     let mut operations = [WideOperation::EMPTY; 4];
     let table = WideTable::open(Memory::new(), config, &mut operations[..], &mut Alone);
     let mut table = table.ok()?;
-    for number in 0..WIDE_KEYS / 2 {
-        expect(table.find_or_put(&key(number)) == Ok(Outcome::Inserted))?;
-    }
-    let keys: [_; 30] = core::array::from_fn(|nth| key(WIDE_KEYS / 2 + nth as u64));
-    let mut outcomes = [Outcome::Full; 30];
-    table.find_or_put_batch(&keys, &mut outcomes).ok()?;
-    expect(outcomes.iter().all(|outcome| *outcome == Outcome::Inserted))?;
-    let mut out = [Finished::default(); 4];
-    for number in 0..WIDE_KEYS {
-        while table.submit(Tag(number), &key(number), Intent::FindOrPut).is_err() {
-            table.poll_into(&mut out).ok()?;
-        }
-    }
-    while table.in_flight() > 0 {
-        table.poll_into(&mut out).ok()?;
-    }
-    expect(table.len(&mut Alone) == Ok(WIDE_KEYS))?;
+    fill(&mut table, WIDE_KEYS, long_key)?;
+    expect(table.find_or_put(&long_key(0)) == Ok(Outcome::Found))?;
     let mut operations = [WideOperation::EMPTY; 4];
     let target = WideTable::open(Memory::new(), config, &mut operations[..], &mut Alone);
     expect(table.grow_into(&mut target.ok()?, &mut Alone) == Ok(WIDE_KEYS))?;
     let removed = table.retain(&mut Alone, |key| key[0] % 3 == 0);
     expect(removed == Ok(WIDE_KEYS - WIDE_KEYS.div_ceil(3)))?;
-    let mut left = 0;
-    table.for_each_local(|key| left += u64::from(key[0] % 3 == 0)).ok()?;
-    expect(left == WIDE_KEYS.div_ceil(3))?;
     let mut shared = Shared::new(table);
-    expect(!block_on(shared.find(&key(4)))?)?;
-    expect(block_on(shared.find_or_put(&key(4)))? == Outcome::Inserted)?;
+    expect(!block_on(shared.find(&long_key(4)))?)?;
+    expect(block_on(shared.find_or_put(&long_key(4)))? == Outcome::Inserted)?;
     shared.table().clear(&mut Alone).ok()
 }
 
@@ -314,54 +346,6 @@ fn fill_and_query_map(direct: bool) -> Option<()> {
     shared.map().clear(&mut Alone).ok()
 }
 
-fn fill_and_query(config: Config) -> Option<()> {
-    let mut operations = [Operation::EMPTY; 8];
-    let mut entries = [CacheEntry::EMPTY; 64];
-    let table = Table::open(Memory::new(), config, &mut operations[..], &mut Alone).ok()?;
-    let mut table = table.with_cache(&mut entries[..]);
-    for key in 0..KEYS / 4 {
-        expect(table.find_or_put(key) == Ok(Outcome::Inserted))?;
-    }
-    let (found, inserted) = submit_all(&mut table)?;
-    expect((found, inserted) == (KEYS / 4, KEYS / 2 - KEYS / 4))?;
-    insert_batches(&mut table)?;
-    for key in 0..KEYS {
-        expect(table.find(key) == Ok(true))?;
-    }
-    expect(table.find(KEYS) == Ok(false))?;
-    expect(table.find_or_put(u64::MAX).is_err())?;
-    expect(table.len(&mut Alone) == Ok(KEYS))?;
-    let mut operations = [Operation::EMPTY; 8];
-    let mut target = Table::open(Memory::new(), config, &mut operations[..], &mut Alone).ok()?;
-    expect(table.grow_into(&mut target, &mut Alone) == Ok(KEYS))?;
-    expect(table.retain(&mut Alone, |key| key % 3 == 0) == Ok(KEYS - KEYS.div_ceil(3)))?;
-    expect(table.find(3) == Ok(true) && table.find(4) == Ok(false))?;
-    #[cfg(feature = "canary")]
-    assert!(table.find(5) != Ok(true), "a panic that the proof must notice");
-    let mut shared = Shared::new(table);
-    expect(!block_on(shared.find(4))?)?;
-    expect(block_on(shared.find_or_put(4))? == Outcome::Inserted)?;
-    shared.table().clear(&mut Alone).ok()
-}
-
-/// Inserts the second half of the keys in batches.
-fn insert_batches(table: &mut Embedded<'_>) -> Option<()> {
-    const BATCH: u64 = 64;
-    let mut next = KEYS / 2;
-    while next < KEYS {
-        let size = BATCH.min(KEYS - next);
-        let (mut keys, mut outcomes) = ([0; BATCH as usize], [Outcome::Full; BATCH as usize]);
-        for (place, key) in (next..).zip(&mut keys) {
-            *key = place;
-        }
-        let (keys, outcomes) = (keys.get(..size as usize)?, outcomes.get_mut(..size as usize)?);
-        table.find_or_put_batch(keys, outcomes).ok()?;
-        expect(outcomes.iter().all(|outcome| *outcome == Outcome::Inserted))?;
-        next += size;
-    }
-    Some(())
-}
-
 /// Polls a future until it is ready. The number of polls is bounded, because each operation of the
 /// transport completes at its next poll.
 fn block_on<O, E>(future: impl Future<Output = Result<O, E>>) -> Option<O> {
@@ -372,27 +356,6 @@ fn block_on<O, E>(future: impl Future<Output = Result<O, E>>) -> Option<O> {
             return result.ok();
         }
     }
-}
-
-type Embedded<'s> = Table<Memory, &'s mut [Operation], &'s mut [CacheEntry]>;
-
-/// Submits the first half of the keys, and counts the keys found and inserted.
-fn submit_all(table: &mut Embedded<'_>) -> Option<(u64, u64)> {
-    let (mut next, mut found, mut inserted) = (0, 0, 0);
-    while found + inserted < KEYS / 2 {
-        while next < KEYS / 2 && table.submit(Tag(next), next, Intent::FindOrPut).is_ok() {
-            next += 1;
-        }
-        let mut out = [Finished::default(); 4];
-        for finished in table.poll_into(&mut out).ok()? {
-            match finished.result.ok()? {
-                Ended::Found => found += 1,
-                Ended::Inserted => inserted += 1,
-                Ended::Full | Ended::Absent => return None,
-            }
-        }
-    }
-    Some((found, inserted))
 }
 
 fn expect(holds: bool) -> Option<()> {

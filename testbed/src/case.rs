@@ -6,7 +6,6 @@ use anyhow::Result;
 use clap::ValueEnum;
 
 use crate::programs::Build;
-use crate::qemu::Plan;
 use crate::testbed::Testbed;
 
 /// A test or measurement that runs in virtual machines.
@@ -124,14 +123,19 @@ pub(crate) enum Layer {
 }
 
 impl Layer {
-    pub(crate) const fn plan(self) -> Plan {
-        match self {
-            Self::Loopback => Plan { vcpus: 2, ..Plan::DEFAULT },
-            Self::Two => Plan { machines: 2, ..Plan::DEFAULT },
-            Self::Icount => Plan { icount: true, ..Plan::DEFAULT },
-            Self::Tearing => Plan { erms: true, vcpus: 2, ..Plan::DEFAULT },
-            Self::Numa => Plan { numa: true, vcpus: 2, memory_mib: 2048, ..Plan::DEFAULT },
-        }
+    /// Returns the number of machines: 1, with Soft-RoCE over a dummy interface, or 2 on one wire.
+    pub(crate) const fn machines(self) -> u32 {
+        if matches!(self, Self::Two) { 2 } else { 1 }
+    }
+
+    /// Returns the CPUs of each machine.
+    pub(crate) const fn vcpus(self) -> u32 {
+        if matches!(self, Self::Two | Self::Icount) { 1 } else { 2 }
+    }
+
+    /// Returns the memory of each machine.
+    pub(crate) const fn memory_mib(self) -> u32 {
+        if matches!(self, Self::Numa) { 2048 } else { 1024 }
     }
 }
 

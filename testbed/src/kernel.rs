@@ -5,11 +5,9 @@ mod image;
 use core::time::Duration;
 use std::env;
 use std::ffi::OsStr;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Instant;
 
 use anyhow::{Context, Error, Result, anyhow, bail};
 
@@ -41,7 +39,6 @@ const OPTIONAL_MODULES: [&str; 3] = ["crc32_generic", "crc32-pclmul", "dummy"];
 const CACHE_VERSION: u32 = 1;
 
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(400);
-const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A kernel that is ready to boot.
 #[derive(Clone, Debug)]
@@ -69,8 +66,10 @@ impl Kernel {
         if home.is_dir() {
             return Self::load(&home);
         }
-        // One download at a time: the holder of the lock may remove a partial one.
-        let _lock = lock(&cache)?;
+        // One download at a time: the holder of the lock may remove a partial one. Each of its steps has
+        // a bound.
+        let lock = File::create(cache.join("lock")).context("creating the lock of the cache")?;
+        lock.lock().context("locking the cache")?;
         if home.is_dir() {
             return Self::load(&home);
         }
@@ -117,27 +116,6 @@ fn cache() -> Result<PathBuf> {
         "no folder to keep the kernel in: set HOME or XDG_CACHE_HOME to an absolute path",
     )?;
     Ok(base.join("probeline/vm"))
-}
-
-/// Locks the cache, after at most the time of another process's download.
-fn lock(cache: &Path) -> Result<File> {
-    let path = cache.join("lock");
-    let file = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
-    let deadline = Instant::now() + DOWNLOAD_TIMEOUT;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
-                thread::sleep(LOCK_POLL_INTERVAL);
-            }
-            Err(TryLockError::WouldBlock) => {
-                bail!("another vm-test uses {}; wait until it ends", cache.display())
-            }
-            Err(TryLockError::Error(error)) => {
-                return Err(error).with_context(|| format!("locking {}", path.display()));
-            }
-        }
-    }
 }
 
 fn remove(folder: &Path) -> Result<()> {
@@ -276,7 +254,6 @@ fn pack(insertions: &[Insertion], root: &Path, into: &Path) -> Result<()> {
         let program = match file.extension().and_then(OsStr::to_str) {
             Some("xz") => "xzcat",
             Some("zst") => "zstdcat",
-            Some("gz") => "zcat",
             _ => "cat",
         };
         Tool::new(program).arg(file).stdout(copy).run(HANG_TIMEOUT)?;

@@ -2,7 +2,7 @@
 //! distribution's kernel on the host's own root file system, emulated without KVM.
 //!
 //! [`host::Host`] finds the tools and the kernel, [`testbed::Testbed`] boots the machines of a
-//! [`qemu::Plan`], [`machine::Machine`] runs commands in a guest and injects faults, and [`runner`]
+//! [`case::Layer`], [`machine::Machine`] runs commands in a guest and injects faults, and [`runner`]
 //! runs the [`cases`]. No process outlives `vm-test`, even if that is killed: see [`tool::Tool`].
 #![forbid(unsafe_code)]
 
@@ -44,9 +44,6 @@ struct Cli {
     /// Print the names of the selected cases and run none
     #[arg(long)]
     list: bool,
-    /// Build the programs of the selected cases and run none
-    #[arg(long, conflicts_with = "list")]
-    build: bool,
 }
 
 impl Cli {
@@ -55,9 +52,6 @@ impl Cli {
         if self.list {
             self.selection.cases()?.iter().for_each(|case| println!("{}", case.full_name()));
             return Ok(true);
-        }
-        if self.build {
-            return runner::build(&self.selection.cases()?, self.selection.mode()).map(|()| true);
         }
         runner::run(&self.selection)
     }

@@ -24,7 +24,7 @@ pub(crate) enum Build {
     Probeline,
     /// The example [`TRIAL`], optimized: see [`program`].
     Trial,
-    /// The example of the C interface: see [`c_example`].
+    /// The example of the C interface: see [`C_EXAMPLE`].
     CExample,
     /// The test programs of a package: see [`test_programs`].
     Tests(&'static str),
@@ -79,13 +79,8 @@ pub(crate) fn program(name: &str) -> Result<String> {
     Ok(quote(&target_dir()?.join(profile).join(name)))
 }
 
-/// Returns the path of the program of [`Build::CExample`], quoted for a shell.
-pub(crate) fn c_example() -> Result<String> {
-    program(C_EXAMPLE)
-}
-
-/// The name of the example's program beside those of cargo.
-const C_EXAMPLE: &str = "probeline-c-example";
+/// The name of the program of [`Build::CExample`] beside those of cargo: see [`program`].
+pub(crate) const C_EXAMPLE: &str = "probeline-c-example";
 /// Libraries that the static library needs, as capi/install says.
 const C_LIBRARIES: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
 

@@ -9,31 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 
 use crate::HANG_TIMEOUT;
-
-/// The machines of one boot, all alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
-    /// 1, with Soft-RoCE over a dummy interface, or 2 on one wire.
-    pub(crate) machines: u32,
-    /// Whether the CPU has ERMS, so that the guest's kernel copies byte by byte and READs return
-    /// torn words.
-    pub(crate) erms: bool,
-    /// Whether time is the number of executed instructions, one a nanosecond, so that latencies do
-    /// not depend on the host's load. Needs one machine with one CPU.
-    pub(crate) icount: bool,
-    /// Whether there are two NUMA nodes with the network card on the second. Needs one machine with
-    /// two CPUs.
-    pub(crate) numa: bool,
-    /// Memory of each machine.
-    pub(crate) memory_mib: u32,
-    /// CPUs of each machine.
-    pub(crate) vcpus: u32,
-}
-
-impl Plan {
-    pub(crate) const DEFAULT: Self =
-        Self { machines: 1, erms: false, icount: false, numa: false, memory_mib: 1024, vcpus: 1 };
-}
+use crate::case::Layer;
 
 /// The socket of the wire between two machines. Names of files are relative to the boot's folder,
 /// in which QEMU runs, since the path of a socket may have 107 bytes at most.
@@ -55,7 +31,7 @@ fn monitor_socket(machine: u32) -> String {
 
 /// The parameters of one machine's command line.
 pub(crate) struct CommandLine<'a> {
-    pub(crate) plan: &'a Plan,
+    pub(crate) layer: Layer,
     pub(crate) machine: u32,
     pub(crate) kernel: &'a Path,
     pub(crate) initrd: &'a Path,
@@ -64,13 +40,12 @@ pub(crate) struct CommandLine<'a> {
 
 impl CommandLine<'_> {
     pub(crate) fn arguments(&self) -> Vec<String> {
-        let plan = self.plan;
         let mut all = Vec::new();
         let mut add = |options: &[&str]| all.extend(options.iter().map(|&o| o.to_owned()));
-        add(&["-M", "q35", "-smp", &plan.vcpus.to_string()]);
-        add(&["-m", &plan.memory_mib.to_string()]);
-        add(&["-cpu", if plan.erms { "max" } else { "max,-erms" }]);
-        add(if plan.icount {
+        add(&["-M", "q35", "-smp", &self.layer.vcpus().to_string()]);
+        add(&["-m", &self.layer.memory_mib().to_string()]);
+        add(&["-cpu", if self.layer == Layer::Tearing { "max" } else { "max,-erms" }]);
+        add(if self.layer == Layer::Icount {
             &["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off,align=off"]
         } else {
             &["-accel", "tcg,thread=multi"]
@@ -94,11 +69,11 @@ impl CommandLine<'_> {
 
     fn add_network(&self, add: &mut impl FnMut(&[&str])) {
         let mut bus = "pcie.0";
-        if self.plan.numa {
+        if self.layer == Layer::Numa {
             self.add_nodes(add);
             bus = "port1";
             add(&["-netdev", "hubport,hubid=0,id=n0"]);
-        } else if self.plan.machines == 2 {
+        } else if self.layer.machines() == 2 {
             let server = if self.machine == 1 { "on" } else { "off" };
             let wire = format!("addr.type=unix,addr.path={WIRE}");
             add(&["-netdev", &format!("stream,id=n0,server={server},{wire}")]);
@@ -112,7 +87,7 @@ impl CommandLine<'_> {
     /// Adds two nodes, each with one CPU and half of the memory, and a slot for cards at the second.
     fn add_nodes(&self, add: &mut impl FnMut(&[&str])) {
         for node in 0..2 {
-            let bytes = format!("size={}M", self.plan.memory_mib / 2);
+            let bytes = format!("size={}M", self.layer.memory_mib() / 2);
             add(&["-object", &format!("memory-backend-ram,id=m{node},{bytes}")]);
             add(&["-numa", &format!("node,nodeid={node},cpus={node},memdev=m{node}")]);
         }

@@ -31,9 +31,6 @@ pub(crate) struct Selection {
     /// Fail if a figure misses its bound
     #[arg(long, requires = "bench")]
     check: bool,
-    /// Keep the logs of boots in which all cases passed
-    #[arg(long)]
-    keep: bool,
 }
 
 impl Selection {
@@ -53,7 +50,7 @@ impl Selection {
         Ok(cases)
     }
 
-    pub(crate) fn mode(&self) -> Mode {
+    fn mode(&self) -> Mode {
         if self.bench { Mode::Bench } else { Mode::Test }
     }
 
@@ -81,7 +78,7 @@ pub(crate) fn run(selection: &Selection) -> Result<bool> {
 }
 
 /// Builds the programs of the cases.
-pub(crate) fn build(cases: &[Case], mode: Mode) -> Result<()> {
+fn build(cases: &[Case], mode: Mode) -> Result<()> {
     let mut builds: Vec<Build> = Vec::new();
     for &build in cases.iter().flat_map(|case| case.builds) {
         if !builds.contains(&build) {
@@ -135,7 +132,7 @@ impl Run<'_> {
         }
         self.boots += 1;
         let name = format!("{layer}-{}", self.boots);
-        match Testbed::boot(&self.host, &name, layer.plan()) {
+        match Testbed::boot(&self.host, &name, layer) {
             Ok(testbed) => {
                 let (release, seconds) = (testbed.release(), testbed.boot_time().as_secs_f32());
                 println!("boot {name}: {release}, ready in {seconds:.1} s");
@@ -154,7 +151,7 @@ impl Run<'_> {
         let Some((layer, testbed)) = self.testbed.take() else { return };
         let dir = testbed.dir().to_owned();
         let start = Instant::now();
-        let Err(error) = testbed.power_off(self.selection.keep) else { return };
+        let Err(error) = testbed.power_off() else { return };
         let name = format!("{layer}::power_off");
         self.report.begin(&name);
         let error = anyhow!("{error:#}\nlogs: {}", dir.display());

@@ -9,11 +9,12 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::HANG_TIMEOUT;
+use crate::case::Layer;
 use crate::error::Error;
 use crate::host::Host;
 use crate::initrd;
 use crate::machine::Machine;
-use crate::qemu::{CommandLine, Plan, WIRE, qemu_log};
+use crate::qemu::{CommandLine, WIRE, qemu_log};
 
 /// One or two machines that are booted together.
 #[derive(Debug)]
@@ -25,10 +26,10 @@ pub(crate) struct Testbed {
 }
 
 impl Testbed {
-    /// Boots the machines of `plan`, with their logs in the folder `name`, and waits until Soft-RoCE
+    /// Boots the machines of a layer, with their logs in the folder `name`, and waits until Soft-RoCE
     /// is active in all of them. The calling thread must outlive the test bed: see
     /// [`Tool`](crate::tool::Tool). The logs stay if the boot fails.
-    pub(crate) fn boot(host: &Host, name: &str, plan: Plan) -> Result<Self> {
+    pub(crate) fn boot(host: &Host, name: &str, layer: Layer) -> Result<Self> {
         let dir = host.dir().join(name);
         let share = dir.join("share");
         fs::create_dir_all(&share).with_context(|| format!("creating {}", share.display()))?;
@@ -36,10 +37,10 @@ impl Testbed {
         let (kernel, initrd) = (&host.kernel().image, &dir.join("initrd"));
         let start = Instant::now();
         let mut machines = Vec::new();
-        for machine in 1..=plan.machines {
-            let command_line = CommandLine { plan: &plan, machine, kernel, initrd, share: &share };
+        for machine in 1..=layer.machines() {
+            let command_line = CommandLine { layer, machine, kernel, initrd, share: &share };
             machines.push(Machine::power_on(&dir, &command_line)?);
-            if machine < plan.machines {
+            if machine < layer.machines() {
                 // The second QEMU connects once, without a retry.
                 wait_for_wire(&dir)?;
             }
@@ -77,16 +78,13 @@ impl Testbed {
         &self.dir
     }
 
-    /// Powers the machines off, and removes the logs unless `keep_logs`. Fails, and keeps the logs,
-    /// if a machine that was not killed did not power off regularly.
-    pub(crate) fn power_off(self, keep_logs: bool) -> Result<()> {
+    /// Powers the machines off, and removes the logs. Fails, and keeps the logs, if a machine that was
+    /// not killed did not power off regularly.
+    pub(crate) fn power_off(self) -> Result<()> {
         let results: Vec<_> = self.machines.iter().map(Machine::power_off).collect();
         results.into_iter().collect::<Result<()>>()?;
         let dir = self.dir.clone();
         drop(self);
-        if keep_logs {
-            return Ok(());
-        }
         fs::remove_dir_all(&dir).with_context(|| format!("removing {}", dir.display()))
     }
 }

@@ -64,14 +64,13 @@ fn processes(args: &ConformanceArgs) -> Result<()> {
 
 /// Opens an engine for the case and runs it.
 fn run_case<E: Exchange>(args: &ConformanceArgs, case: &Case, exchange: &mut E) -> CaseResult {
-    let (sizes, retry) = (case.sizes, args.job.retry());
+    let sizes = case.sizes;
     if args.ucx.is_chosen() {
         let mut engine = args.ucx.open(sizes, Progress::Thread, exchange).map_err(not_opened)?;
         return run_on(&mut engine, case, exchange);
     }
-    let retry = retry.map_err(|error| Failure(error.to_string()))?;
-    let mut engine =
-        probeline_verbs::Builder::new(sizes).retry(retry).open(exchange).map_err(not_opened)?;
+    let builder = args.job.builder(sizes).map_err(|error| Failure(error.to_string()))?;
+    let mut engine = builder.open(exchange).map_err(not_opened)?;
     run_on(&mut engine, case, exchange)
 }
 

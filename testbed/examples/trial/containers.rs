@@ -2,8 +2,6 @@
 //! wide keys and aggregated messages, with every result checked; and a queue to which rank 1 pushes until
 //! it is killed.
 
-use std::io::{Write, stdout};
-
 use anyhow::{Result, ensure};
 use clap::Args;
 use probeline_containers::{
@@ -181,7 +179,6 @@ pub(crate) fn run_queue(args: &QueueArgs) -> Result<()> {
                     number += 1;
                     if number.is_multiple_of(REPORT_INTERVAL) {
                         println!("{number} pops have completed");
-                        stdout().flush()?;
                     }
                 }
                 deadline.restart();

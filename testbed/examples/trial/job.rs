@@ -14,6 +14,9 @@ use probeline_verbs::{Builder, Retry};
 /// host with ten programs for each CPU.
 pub(crate) const HANG_TIMEOUT: Duration = Duration::from_secs(300);
 
+/// Number of times that a request is sent again.
+const RETRIES: u8 = 6;
+
 /// The number of this rank and the rendezvous with the others.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct JobArgs {
@@ -30,9 +33,6 @@ pub(crate) struct JobArgs {
     /// emulated machine without a CPU for seconds
     #[arg(long, default_value_t = 19)]
     timeout: u8,
-    /// Number of times that a request is sent again
-    #[arg(long, default_value_t = 6)]
-    retries: u8,
 }
 
 impl JobArgs {
@@ -50,12 +50,8 @@ impl JobArgs {
         Ok(probeline_exchange::join(Options { start, parameters, limits, ..Options::default() })?)
     }
 
-    pub(crate) fn retry(&self) -> Result<Retry> {
-        Ok(Retry::new(self.timeout, self.retries)?)
-    }
-
     pub(crate) fn builder(&self, sizes: Sizes) -> Result<Builder> {
-        Ok(Builder::new(sizes).retry(self.retry()?))
+        Ok(Builder::new(sizes).retry(Retry::new(self.timeout, RETRIES)?))
     }
 }
 

@@ -1,9 +1,9 @@
 //! `trial`: runs the library against a real RDMA stack, one subcommand for each subject. The exit
 //! status is 0 if all checks of the subcommand passed.
 
-mod against_cpu;
 mod conformance;
 mod containers;
+mod contention;
 mod job;
 mod latency;
 mod map;
@@ -38,7 +38,7 @@ enum Trial {
     /// Run the conformance suite that every transport passes
     Conformance(conformance::ConformanceArgs),
     /// Add to one word by the CPU and through the device, and check that additions are lost
-    AgainstCpu(against_cpu::AgainstCpuArgs),
+    Contention(contention::ContentionArgs),
     /// Post requests that the device or the peer must refuse, and check their status
     Refusals,
     /// Insert the same keys from all ranks at once, and check that each is inserted exactly once
@@ -66,7 +66,7 @@ enum Trial {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().trial {
         Trial::Conformance(args) => conformance::run(&args),
-        Trial::AgainstCpu(args) => against_cpu::run(&args),
+        Trial::Contention(args) => contention::run(&args),
         Trial::Refusals => refusals::run(),
         Trial::Soak(args) => soak::run(&args),
         Trial::Map(args) => map::run(&args),

@@ -14,9 +14,6 @@ use crate::job::{JobArgs, close, gather};
 
 #[derive(Args)]
 pub(crate) struct MapArgs {
-    /// Number of keys; the map has a ninth fewer buckets
-    #[arg(long, default_value_t = 36)]
-    keys: u64,
     /// Batches of each rank
     #[arg(long, default_value_t = 500)]
     batches: u64,
@@ -24,6 +21,8 @@ pub(crate) struct MapArgs {
     job: JobArgs,
 }
 
+/// Number of keys; the map has a ninth fewer buckets.
+const KEYS: u64 = 36;
 const OPERATIONS: u32 = 8;
 /// Keys in a batch.
 const BATCH: usize = 8;
@@ -51,8 +50,8 @@ fn is_right(key: &Key, found: &Value) -> bool {
 }
 
 pub(crate) fn run(args: &MapArgs) -> Result<()> {
-    let mut job = args.job.join(format!("{} {}", args.keys, args.batches))?;
-    let buckets = (args.keys * 8 / 9).div_ceil(u64::from(args.job.ranks));
+    let mut job = args.job.join(args.batches.to_string())?;
+    let buckets = (KEYS * 8 / 9).div_ceil(u64::from(args.job.ranks));
     let config = Config::new(buckets);
     let engine = args.job.builder(config.sizes::<Key, Value>(OPERATIONS))?.open(&mut job)?;
     let mut map = Map::open(engine, config, vec![Operation::EMPTY; OPERATIONS as usize], &mut job)?;
@@ -62,7 +61,7 @@ pub(crate) fn run(args: &MapArgs) -> Result<()> {
     let wrong = wrong + check_part(&map, &mut job)?;
     let all: u64 = gather(&mut job, wrong)?.iter().sum();
     if job.me() == Owner(0) {
-        println!("{} keys, {all} wrong; {:?}", args.keys, map.stats());
+        println!("{} keys, {all} wrong; {:?}", KEYS, map.stats());
     }
     close(job, map.into_transport())?;
     ensure!(all == 0, "{all} values are wrong");
@@ -74,7 +73,7 @@ fn run_batches(map: &mut Cache, job: &Job, args: &MapArgs) -> Result<u64> {
     let mut random = u64::from(job.me().0) + 1;
     let mut wrong = 0;
     for batch in 0..args.batches {
-        let numbers: [u64; BATCH] = core::array::from_fn(|_| below(&mut random, args.keys));
+        let numbers: [u64; BATCH] = core::array::from_fn(|_| below(&mut random, KEYS));
         let keys = numbers.map(key);
         let put = batch << 8 | u64::from(job.me().0);
         let values = numbers.map(|number| value(number, put));

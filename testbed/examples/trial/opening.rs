@@ -1,6 +1,5 @@
 //! The test bed kills rank 1 while engines are opened: rank 0's error names the lost rank.
 
-use std::io::{Write, stdout};
 use std::thread::sleep;
 use std::time::Instant;
 
@@ -23,7 +22,6 @@ pub(crate) struct OpeningArgs {
 pub(crate) fn run(args: &OpeningArgs) -> Result<()> {
     let mut job = args.job.join("opening".into())?;
     println!("joined");
-    stdout().flush()?;
     if job.me() != Owner(0) && !args.repeat {
         sleep(HANG_TIMEOUT);
         bail!("rank 1 was not killed");

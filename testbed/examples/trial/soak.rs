@@ -15,40 +15,30 @@ pub(crate) struct SoakArgs {
     /// Number of keys
     #[arg(long, default_value_t = 4000)]
     keys: u64,
-    /// C, buckets in a chunk
-    #[arg(short = 'C', long, default_value_t = 32)]
-    chunk_buckets: u32,
-    /// Operations of each rank in flight
-    #[arg(long, default_value_t = 8)]
-    operations: u32,
     /// Put the keys in the same order in all ranks, one at a time, so that ranks compete for every
     /// bucket
     #[arg(long)]
     in_step: bool,
-    /// Declare that READs return words whole, which turns the table's protection off
+    /// Declare that READs return words whole, which turns the table's protection off; fail unless the
+    /// table is wrong
     #[arg(long)]
     trust_words: bool,
-    /// Fail unless the table is wrong
-    #[arg(long)]
-    expect_wrong: bool,
     #[command(flatten)]
     job: JobArgs,
 }
 
+/// Operations of each rank in flight.
+const OPERATIONS: u32 = 8;
+
 type SoakTable = Table<Engine, Vec<Operation>>;
 
 pub(crate) fn run(args: &SoakArgs) -> Result<()> {
-    let parameters = format!("{} {} {}", args.keys, args.chunk_buckets, args.operations);
-    let mut job = args.job.join(parameters)?;
+    let mut job = args.job.join(args.keys.to_string())?;
     let buckets = (args.keys * 2 / u64::from(args.job.ranks)).next_multiple_of(8).max(1024);
-    let config = Config { chunk_buckets: args.chunk_buckets, ..Config::new(buckets) };
-    let slots = Config::slots(args.operations);
-    let engine = args
-        .job
-        .builder(Sizes::new(config.words()).with_slots(slots, args.chunk_buckets))?
-        .word_reads_whole(args.trust_words)
-        .open(&mut job)?;
-    let operations = vec![Operation::EMPTY; args.operations as usize];
+    let config = Config { chunk_buckets: 32, ..Config::new(buckets) };
+    let sizes = Sizes::new(config.words()).with_slots(Config::slots(OPERATIONS), 32);
+    let engine = args.job.builder(sizes)?.word_reads_whole(args.trust_words).open(&mut job)?;
+    let operations = vec![Operation::EMPTY; OPERATIONS as usize];
     let mut table = Table::open(engine, config, operations, &mut job)?;
     job.barrier()?;
     let inserted = if args.in_step {
@@ -64,7 +54,7 @@ pub(crate) fn run(args: &SoakArgs) -> Result<()> {
         println!("{} keys, {wrong} wrong; confirmed {confirmed} words; {stats:?}", args.keys);
     }
     close(job, table.into_transport())?;
-    ensure!((wrong > 0) == args.expect_wrong, "{wrong} keys are wrong");
+    ensure!((wrong > 0) == args.trust_words, "{wrong} keys are wrong");
     Ok(())
 }
 

@@ -3,7 +3,6 @@
 //! so that the test bed waits for events and not for a time.
 
 use core::time::Duration;
-use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Instant;
@@ -69,7 +68,7 @@ pub(crate) fn run(args: &StreamArgs) -> Result<()> {
         return if args.expect == Expected::Survival { close(job, engine) } else { Ok(()) };
     }
     println!("{}", engine.link());
-    print_now("streaming");
+    println!("streaming");
     let seen = if args.idle { poll_only(&mut engine)? } else { operate(args, &mut engine)? };
     println!("{seen}");
     match (args.expect, seen.fault) {
@@ -88,13 +87,6 @@ impl StreamArgs {
     fn is_over(&self) -> bool {
         self.until.as_ref().is_some_and(|file| file.exists())
     }
-}
-
-/// Prints a line that the test bed waits for.
-fn print_now(line: &str) {
-    println!("{line}");
-    // A closed output does not end the trial.
-    let _ = stdout().flush();
 }
 
 /// Runs rank 1 until it is stopped. A frozen rank 1 may find after its thaw that rank 0 is gone.
@@ -158,7 +150,7 @@ fn operate(args: &StreamArgs, engine: &mut Engine) -> Result<Observations> {
                 let silence = last_completion.elapsed();
                 if silence >= SILENCE * (reported_silences + 1) {
                     reported_silences += 1;
-                    print_now(&format!("silent for {} ms", silence.as_millis()));
+                    println!("silent for {} ms", silence.as_millis());
                 }
             }
             Ok(polled) => {
@@ -168,7 +160,7 @@ fn operate(args: &StreamArgs, engine: &mut Engine) -> Result<Observations> {
                 let reports = seen.completed / REPORT_INTERVAL;
                 completions.iter().take(polled).for_each(|completion| seen.count(completion));
                 if seen.completed / REPORT_INTERVAL > reports {
-                    print_now(&format!("{} operations have completed", seen.completed));
+                    println!("{} operations have completed", seen.completed);
                     goes_on = !args.is_over();
                 }
             }

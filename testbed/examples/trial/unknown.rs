@@ -8,7 +8,6 @@
 
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
-use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Instant;
@@ -107,7 +106,6 @@ impl UnknownArgs {
     /// Waits until rank 1's machine is frozen.
     fn wait_for_freeze(&self, round: u32) -> Result<()> {
         println!("ready for round {round}");
-        stdout().flush()?;
         let (file, start) = (self.frozen_in.join(format!("frozen-{round}")), Instant::now());
         while !file.exists() {
             ensure!(start.elapsed() < HANG_TIMEOUT, "no file {}", file.display());
@@ -177,7 +175,7 @@ impl State {
             "round {round}: {} claims and {UNKNOWN} additions failed: {cause}",
             self.unknown.len()
         );
-        Ok(stdout().flush()?)
+        Ok(())
     }
 
     /// Adds a key whose home bucket is rank 1's.

@@ -1,11 +1,9 @@
 //! `probeline doctor` over Soft-RoCE: it accepts a working device, and finds faults that are made.
 
-use core::time::Duration;
-
 use anyhow::{Result, ensure};
 
 use super::PROBELINE;
-use super::ranks::SECRET;
+use super::ranks::{JOB_TIMEOUT, command};
 use crate::HANG_TIMEOUT;
 use crate::case::{Case, Layer};
 use crate::programs::program;
@@ -79,25 +77,15 @@ fn accepts(testbed: &Testbed) -> Result<()> {
     prints(&exit.output, &["no RDMA device is called mlx5_0: choose among rxe0"])
 }
 
-/// The JSON of a job over verbs, and of a comparison, whose columns are jobs of their own.
+/// The JSON of a comparison over verbs, whose columns are jobs of their own.
 fn findings_in_results(testbed: &Testbed) -> Result<()> {
-    let quick = "--ranks 2 --pin none --table-size 128KiB -C 8 --load-factor 0.1 --ops 100";
-    let latency = format!("bench-latency --transport verbs {quick}");
-    let few = "--rounds 2 --ops 200 --seconds-per-measurement 0.002";
-    let columns = format!("compare --columns verbs --ranks 2 --table-size 128KiB {few}");
-    for arguments in [latency, columns] {
-        let command = format!(
-            "{SECRET} {} {arguments} --json $SHARE/doctor.json >$SHARE/doctor.txt 2>&1 || \
-             {{ cat $SHARE/doctor.txt; exit 1; }}; tr -d '\\n ' <$SHARE/doctor.json",
-            program("probeline")?
-        );
-        let json = testbed.machine(1).output(&command, Duration::from_secs(300))?;
-        let device =
-            r#"{"check":"atomics-tried","subject":"rxe0","verdict":"fine","seen":"compare"#;
-        let port = r#""check":"gid","subject":"rxe0/1","verdict":"fine""#;
-        prints(&json, &[r#""doctor":["#, device, port])?;
-    }
-    Ok(())
+    let few = "--rounds 2 --ops 200 --seconds-per-measurement 0.002 --table-size 128KiB";
+    let arguments = format!("compare --columns verbs --ranks 2 {few} --json $SHARE/doctor.json");
+    let json = format!("{}; tr -d '\\n ' <$SHARE/doctor.json", command("probeline", &arguments)?);
+    let json = testbed.machine(1).output(&format!("set -e; {json}"), JOB_TIMEOUT)?;
+    let device = r#"{"check":"atomics-tried","subject":"rxe0","verdict":"fine","seen":"compare"#;
+    let port = r#""check":"gid","subject":"rxe0/1","verdict":"fine""#;
+    prints(&json, &[r#""doctor":["#, device, port])
 }
 
 /// Makes one fault after the other.

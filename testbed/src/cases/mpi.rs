@@ -11,7 +11,7 @@ use super::perftest::compare;
 use super::probeline::{FMS_2, PHILOSOPHERS_7, check_exploration};
 use crate::case::{Bound, Case, Layer, Mode};
 use crate::command::GuestCommand;
-use crate::programs::{Build, c_example, open_mpi_probeline, open_mpi_tests, program};
+use crate::programs::{Build, C_EXAMPLE, open_mpi_probeline, open_mpi_tests, program};
 use crate::testbed::Testbed;
 
 /// Bounds a job of mpirun.
@@ -82,7 +82,7 @@ fn explore(testbed: &Testbed) -> Result<()> {
 /// The example in C on two machines over verbs: tables, a map, and a file of it on the shared disk.
 fn in_c(testbed: &Testbed) -> Result<()> {
     let over_verbs = "-x PROBELINE_TRANSPORT=verbs -wdir $SHARE";
-    let output = over_soft_roce(testbed, &format!("{over_verbs} {}", c_example()?))?;
+    let output = over_soft_roce(testbed, &format!("{over_verbs} {}", program(C_EXAMPLE)?))?;
     ensure!(output.contains("all is well with 2 ranks"), "{output}");
     Ok(())
 }

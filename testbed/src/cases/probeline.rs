@@ -209,32 +209,16 @@ fn check_findings(json: &str) -> Result<()> {
 /// claim.
 fn near_the_floor(testbed: &Testbed) -> Result<()> {
     let options = "--table-size 256KiB -C 32,64,128 --load-factor 0.1,0.3 --ops 200 --pin none";
-    let measure = |features: &str| -> Result<Vec<FloorRatio>> {
-        let arguments = format!("bench-latency --full --transport verbs {options} {features}");
-        floor_ratios(&testbed.machine(1).output(&command("probeline", &arguments)?, JOB_TIMEOUT)?)
-    };
-    let rows = measure("--direct off --one-roundtrip off")?;
+    let features = "--direct off --one-roundtrip off";
+    let arguments = format!("bench-latency --full --transport verbs {options} {features}");
+    let report = testbed.machine(1).output(&command("probeline", &arguments)?, JOB_TIMEOUT)?;
+    let rows = floor_ratios(&report)?;
     println!();
     rows.iter().for_each(|row| println!("{row}"));
     for row in &rows {
         ensure!(row.ratio <= MAX_FLOOR_RATIO, "{row} is more than {MAX_FLOOR_RATIO}");
     }
-    // Speculative READs and claims cost time on a machine whose only CPU is client, network and
-    // owner. These ratios are printed and have no bound.
-    for features in ["--direct off --one-roundtrip on", "--direct on", "--paper"] {
-        let rows = measure(features)?;
-        let of = |operation: &str| {
-            let rows = rows.iter().filter(|row| row.operation == operation);
-            median(rows.map(|row| row.ratio).collect())
-        };
-        println!("{features}: found {:.3}, inserted {:.3}", of("found"), of("inserted"));
-    }
     Ok(())
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// A row of find-or-put in the report of `bench-latency`.

@@ -15,7 +15,7 @@ use crate::testbed::Testbed;
 pub(super) const JOB_TIMEOUT: Duration = Duration::from_secs(1200);
 
 /// The secret that the ranks of a job share.
-pub(super) const SECRET: &str = "PROBELINE_SECRET=0123456789abcdef0123456789abcdef";
+const SECRET: &str = "PROBELINE_SECRET=0123456789abcdef0123456789abcdef";
 
 /// Returns a port that no case has used before.
 pub(super) fn unused_port() -> u16 {

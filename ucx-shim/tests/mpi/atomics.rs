@@ -1,8 +1,6 @@
 //! Atomics of both kinds on one word.
 
-use probeline_transport::{
-    Completion, Exchange, Owner, RemoteWord, Segment, Sizes, Token, Transport,
-};
+use probeline_transport::{Completion, Exchange, Owner, RemoteWord, Sizes, Token, Transport};
 use probeline_ucx_shim::mpi::{Builder, Engine, Members, World};
 
 use crate::settings::Setting;
@@ -12,7 +10,7 @@ const ADDS: u64 = 300;
 
 /// All ranks add to one word, by fetch-and-add and by compare-and-swap in turn.
 pub(crate) fn mix(_: &World, members: &mut Members, setting: &Setting) {
-    let mut engine = Builder::new(Sizes::new(64).with_slots(16, 64)).open(members).unwrap();
+    let mut engine = Builder::new(Sizes::new(64)).open(members).unwrap();
     if members.me() == Owner(0) {
         println!("{}", engine.info());
     }
@@ -36,16 +34,13 @@ pub(crate) fn mix(_: &World, members: &mut Members, setting: &Setting) {
         }
     }
     members.barrier().unwrap();
-    let slot =
-        probeline_transport::Local { slot: probeline_transport::Slot(0), start: 0, words: 1 };
-    engine.read(Token(0), Segment { start: at, words: 1 }, slot).unwrap();
-    finish(&mut engine);
-    assert_eq!(engine.landed(slot).unwrap(), [ADDS * u64::from(members.owners())]);
+    engine.fetch_add(Token(0), at, 0).unwrap();
+    assert_eq!(finish(&mut engine), ADDS * u64::from(members.owners()));
     members.barrier().unwrap();
 }
 
 /// Polls until the operation in flight has completed.
-pub(crate) fn finish(engine: &mut Engine) -> u64 {
+fn finish(engine: &mut Engine) -> u64 {
     let mut end = [Completion::default()];
     while engine.poll(&mut end).unwrap() == 0 {}
     end[0].result.unwrap()

@@ -5,9 +5,7 @@ use std::thread;
 use std::time::Instant;
 
 use probeline_exchange::testing::check_calls;
-use probeline_transport::{
-    Completion, Exchange, ExchangeError, Owner, RemoteWord, Sizes, Token, Transport,
-};
+use probeline_transport::{Exchange, ExchangeError, Owner};
 use probeline_ucx_shim::mpi::{Members, World};
 
 use crate::MISSING_LIMIT;
@@ -27,21 +25,6 @@ pub(crate) fn lengths_differ(world: &World, members: &mut Members, _: &Setting) 
     assert_eq!(members.barrier(), differs);
     // Another exchange is not affected.
     world.members().unwrap().barrier().unwrap();
-}
-
-/// Engines of shared memory open over it.
-pub(crate) fn carries_shared_memory(_: &World, members: &mut Members, _: &Setting) {
-    let mut engine = probeline_shm::Builder::new(Sizes::new(64)).open(members).unwrap();
-    let at = RemoteWord { owner: Owner(0), index: 1 };
-    engine.fetch_add(Token(1), at, u64::from(members.me().0) + 1).unwrap();
-    let mut end = [Completion::default()];
-    assert_eq!(engine.poll(&mut end).unwrap(), 1);
-    members.barrier().unwrap();
-    let sum = u64::from(members.owners()) * u64::from(members.owners() + 1) / 2;
-    if members.me() == Owner(0) {
-        assert_eq!(engine.window()[1].load(core::sync::atomic::Ordering::Acquire), sum);
-    }
-    members.barrier().unwrap();
 }
 
 /// Rank 1 is alive and does not call the barrier. Rank 0 reports that within the limit and

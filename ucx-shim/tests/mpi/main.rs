@@ -42,7 +42,6 @@ const TESTS: &[(&str, Where, &[u32], Body)] = &[
     ("attaches", Where::Once, &[1, 2], life::attaches),
     ("calls", Where::Once, &[1, 4], exchange::calls),
     ("lengths_differ", Where::Once, &[3], exchange::lengths_differ),
-    ("carries_shared_memory", Where::Once, &[3], exchange::carries_shared_memory),
 ];
 
 /// Tests of jobs that must fail.

@@ -12,7 +12,7 @@ use probeline_verbs::Engine;
 use crate::job::{Deadline, JobArgs, close, complete};
 
 #[derive(Args)]
-pub(crate) struct AgainstCpuArgs {
+pub(crate) struct ContentionArgs {
     /// Fetch-and-adds of each rank but the first
     #[arg(long, default_value_t = 50_000)]
     adds: u64,
@@ -25,7 +25,7 @@ const ADDED: RemoteWord = RemoteWord { owner: Owner(0), index: 3 };
 const FINISHED: RemoteWord = RemoteWord { owner: Owner(0), index: 5 };
 
 /// Fails unless additions are lost.
-pub(crate) fn run(args: &AgainstCpuArgs) -> Result<()> {
+pub(crate) fn run(args: &ContentionArgs) -> Result<()> {
     let mut job = args.job.join(args.adds.to_string())?;
     let mut engine = args.job.builder(Sizes::new(64))?.open(&mut job)?;
     job.barrier()?;
