@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use probeline_pin::{
-    Affinity, HugePagePool, HugePages, Mapping, MemoryPolicy, NodeId, Pages, Topology, device_node,
-    node_of, place,
+    Affinity, HugePagePool, HugePages, Mapping, MemoryPolicy, NodeId, Pages, Topology, node_of,
+    place,
 };
 
 const NODES: [NodeId; 2] = [NodeId(0), NodeId(1)];
@@ -22,10 +22,6 @@ pub(crate) fn run() -> Result<()> {
     ensure!(found == NODES, "the nodes are {found:?}");
     ensure!(topology.nodes()[0].distance_to(NODES[1]) == Some(21), "{topology}");
 
-    for device in ["rxe0", "eth0"] {
-        let node = device_node(sysfs, device)?;
-        ensure!(node == Some(NODES[1]), "{device} is on {node:?}");
-    }
     for node in NODES {
         base_pages(node)?;
         huge_pages(sysfs, node)?;
