@@ -165,9 +165,10 @@ fn flushed_behind_an_error(mut pair: Pair) -> Result<()> {
         ensure!(list.push(request), "the list is full");
     }
     pair.near.post_list(&mut list)?;
-    for (place, status) in [Status::REMOTE_ACCESS, Status::FLUSHED, Status::FLUSHED, Status::FLUSHED]
-        .into_iter()
-        .enumerate()
+    for (place, status) in
+        [Status::REMOTE_ACCESS, Status::FLUSHED, Status::FLUSHED, Status::FLUSHED]
+            .into_iter()
+            .enumerate()
     {
         if place == 3 {
             pair.near.post(&good)?;
