@@ -5,11 +5,6 @@ mod faults;
 #[cfg(feature = "std")]
 mod file;
 mod map;
+mod model;
 mod modes;
-mod no_alloc;
 mod update;
-
-use probeline_transport::conformance::CountingAllocator;
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;

@@ -4,11 +4,5 @@ mod cases;
 mod collective;
 mod common;
 mod grow;
-mod no_alloc;
 mod soak;
 mod speed;
-
-use probeline_transport::conformance::CountingAllocator;
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;

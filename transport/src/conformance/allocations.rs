@@ -27,18 +27,6 @@ pub fn allocations() -> u64 {
     ALLOCATIONS.get()
 }
 
-/// Returns the allocations of this thread in a call.
-///
-/// # Panics
-/// If [`CountingAllocator`] is not the global allocator.
-pub fn allocations_in(call: impl FnOnce()) -> u64 {
-    assert!(are_counted(), "allocations are not counted");
-    let before = allocations();
-    // The black box keeps the compiler from moving allocations out of the call.
-    black_box(call)();
-    allocations() - before
-}
-
 /// Returns whether [`CountingAllocator`] is the global allocator.
 pub(super) fn are_counted() -> bool {
     let before = allocations();

@@ -44,7 +44,7 @@ mod report;
 mod rig;
 mod sabotage;
 
-pub use allocations::{CountingAllocator, allocations, allocations_in};
+pub use allocations::{CountingAllocator, allocations};
 pub use report::Report;
 pub use rig::{Failure, Rig};
 pub use sabotage::{Rule, Sabotage};
