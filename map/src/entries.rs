@@ -23,8 +23,6 @@ use crate::stats::Stats;
 use probeline_pipeline::Plain;
 
 const MODE: &str = "mode (0 for claims, 1 part locks, 2 bucket locks, 3 unlocked)";
-/// Words of a bucket before the key.
-const CONTROL_WORDS: usize = 1;
 
 /// Values `V` by keys `K`, in buckets.
 pub struct Entries<K, V>(PhantomData<(K, V)>);
@@ -144,18 +142,38 @@ pub(crate) fn for_each<K: Plain, V: Plain>(
     let bucket_words = layout.bucket_words.max(1) as usize;
     let mut destroyed = 0;
     for (bucket, index) in part.chunks_exact(bucket_words).zip(0..) {
-        let Some(control) = bucket.first() else { continue };
-        let control = context.mode.control(control.load(Acquire));
-        if control.state() != State::Full {
-            continue;
-        }
-        let mut words = bucket.iter().skip(CONTROL_WORDS).map(|word| word.load(Acquire));
-        let (key, value): (K, V) = layout.bytes.unpack(&mut words);
-        if control.has_check(context.check(hash(&key), value.bytes(), Place { owner, index })) {
-            each(&key, &value);
-        } else {
-            destroyed += 1;
+        let words = bucket.iter().map(|word| word.load(Acquire));
+        match entry(words, context, Place { owner, index }) {
+            Found::Entry(key, value) => each(&key, &value),
+            Found::Nothing | Found::Claimed => {}
+            Found::Mixed => destroyed += 1,
         }
     }
     Ok(destroyed)
+}
+
+/// Content of a bucket, by its words.
+pub(crate) enum Found<K, V> {
+    Entry(K, V),
+    Nothing,
+    Claimed,
+    /// Words of different times, or an entry that a late WRITE has destroyed.
+    Mixed,
+}
+
+/// Decodes the words of a bucket.
+pub(crate) fn entry<K: Plain, V: Plain>(
+    mut words: impl Iterator<Item = u64>,
+    context: &Context,
+    place: Place,
+) -> Found<K, V> {
+    let control = context.mode.control(words.next().unwrap_or_default());
+    match control.state() {
+        State::Empty | State::Dropped => return Found::Nothing,
+        State::Claimed => return Found::Claimed,
+        State::Full => {}
+    }
+    let (key, value): (K, V) = context.layout.bytes.unpack(&mut words);
+    let check = context.check(hash(&key), value.bytes(), place);
+    if control.has_check(check) { Found::Entry(key, value) } else { Found::Mixed }
 }

@@ -5,10 +5,9 @@ use core::sync::atomic::Ordering::Acquire;
 use probeline_pipeline::{Error, Plain};
 use probeline_transport::{Local, Owner, PostError, Request as Post, Transport};
 
-use crate::context::Context;
-use crate::control::State;
 use crate::direct::{BucketWords, EngineWords};
-use crate::layout::{Place, hash};
+use crate::entries::{Found, entry};
+use crate::layout::Place;
 use crate::machine::LANDING;
 use crate::map::{Map, Operation};
 use crate::search::MAX_RETRIES;
@@ -67,7 +66,7 @@ where
             match found {
                 Found::Entry(key, value) => return Ok(Some((key, value))),
                 Found::Nothing => return Ok(None),
-                Found::Writing => {}
+                Found::Claimed | Found::Mixed => {}
             }
         }
         Ok(None)
@@ -80,32 +79,5 @@ where
         alone.run(Post::Read { from, into })?;
         let words = self.transport().landed(into)?.iter().copied();
         Ok(entry(words, self.context(), place))
-    }
-}
-
-/// Content of a bucket, by its words.
-enum Found<K, V> {
-    Entry(K, V),
-    Nothing,
-    /// A claim, or words of different times.
-    Writing,
-}
-
-fn entry<K: Plain, V: Plain>(
-    mut words: impl Iterator<Item = u64>,
-    context: &Context,
-    place: Place,
-) -> Found<K, V> {
-    let control = context.mode.control(words.next().unwrap_or_default());
-    match control.state() {
-        State::Empty | State::Dropped => return Found::Nothing,
-        State::Claimed => return Found::Writing,
-        State::Full => {}
-    }
-    let (key, value): (K, V) = context.layout.bytes.unpack(&mut words);
-    if control.has_check(context.check(hash(&key), value.bytes(), place)) {
-        Found::Entry(key, value)
-    } else {
-        Found::Writing
     }
 }
