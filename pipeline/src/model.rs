@@ -9,13 +9,16 @@ mod effects;
 mod fingerprint;
 mod linear;
 mod random;
+mod scenario;
 mod soak;
 mod wire;
+mod world;
 
-pub use checker::{Driven, MAX_CLIENTS, Scenario, Turn, Verdict, check, check_within};
+pub use checker::{check, check_within};
 pub use effects::{Effect, combinations, torn};
 pub use fingerprint::fingerprint;
 pub use linear::{Network, Scripts, Sequential, check_linear};
 pub use random::{Draw, Explored, RandomCheck, Stopped, Subject, check_random, is_found, shorter};
+pub use scenario::{Driven, MAX_CLIENTS, Scenario, Turn, Verdict};
 pub use soak::{MAX_STEPS, Past, soak};
 pub use wire::{Action, MAX_READ, MAX_WRITTEN, Posted, Wire};

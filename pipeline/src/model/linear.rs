@@ -7,9 +7,10 @@ use core::marker::PhantomData;
 
 use probeline_transport::Owner;
 
-use super::checker::{Driven, MAX_CLIENTS, Scenario, Turn, Verdict, check};
+use super::checker::check;
 use super::effects::torn;
 use super::random::{Explored, Stopped};
+use super::scenario::{Driven, MAX_CLIENTS, Scenario, Turn, Verdict};
 use super::wire::Wire;
 use crate::error::Error;
 use crate::kind::{Kind, Open};
