@@ -14,11 +14,9 @@
 //! ([`Collective`](probeline_pipeline::Collective)), so that owners stay in step and all of them
 //! report the failure.
 
-mod clusters;
 mod grow;
 mod phase;
 mod retain;
-mod rounds;
 
 pub(crate) use grow::grow;
 pub(crate) use phase::Phase;

@@ -266,11 +266,10 @@ where
     /// out (section 1).
     ///
     /// `keep` must return the same result on every owner, and may be called more than once for a
-    /// key. The collection runs in place and needs no memory. With linear probing each owner sweeps
-    /// the clusters that begin in its part, including the buckets of the next part that such a
-    /// cluster covers. A part without an empty bucket is swept by the owner before it, which reads
-    /// it word by word. [`clear`](probeline_pipeline::Structure::clear) describes what to do about
-    /// claims that completed in error.
+    /// key. The collection runs in place and needs no memory: each owner moves the keys of its part to
+    /// the first empty buckets of their probe orders, in rounds, until no key moves.
+    /// [`clear`](probeline_pipeline::Structure::clear) describes what to do about claims that completed
+    /// in error.
     ///
     /// # Errors
     /// [`CollectiveError`], after which the content is undefined. If the part of one owner fails,

@@ -72,11 +72,10 @@ impl<T: Transport> Phase<'_, T> {
         }
     }
 
-    pub(crate) fn store(&mut self, at: Position, word: u64) -> Result<(), OperationError> {
-        match self.own(at) {
-            Some(bucket) => bucket.store(word, Release),
-            None => self.write_word(self.layout.word(at), word)?,
-        }
+    /// Stores into a bucket of this owner.
+    pub(crate) fn store(&self, at: Position, word: u64) -> Result<(), OperationError> {
+        let bucket = self.own(at).ok_or(OperationError::Window)?;
+        bucket.store(word, Release);
         Ok(())
     }
 
@@ -143,16 +142,6 @@ impl<T: Transport> Phase<'_, T> {
         first_error.map_err(OperationError::Failed)
     }
 
-    fn write_word(&mut self, at: RemoteWord, word: u64) -> Result<(), OperationError> {
-        match self.transport.staged(LANDING)? {
-            [staged] => *staged = word,
-            _ => return Err(PostError::OutOfRange.into()),
-        }
-        let to = Segment { start: at, words: 1 };
-        let posted = self.transport.write(TOKEN, LANDING, to);
-        self.finish(posted).map(drop)
-    }
-
     /// Claims a bucket by compare-and-swap, because other owners claim at the same time.
     pub(crate) fn claim(&mut self, at: Position, word: u64) -> Result<bool, OperationError> {
         let at = self.layout.word(at);
@@ -178,11 +167,5 @@ impl<T: Transport> Phase<'_, T> {
         while self.transport.poll(&mut end)? == 0 {}
         let [end] = end;
         end.result.map_err(OperationError::Failed)
-    }
-
-    /// Stores into a word of this owner's window.
-    pub(crate) fn set_own(&self, at: u64, value: u64) -> Result<(), OperationError> {
-        self.words(at, 1)?.iter().for_each(|word| word.store(value, Release));
-        Ok(())
     }
 }

@@ -80,7 +80,8 @@ impl<T: Transport> Compaction<'_, T> {
             self.copy(from, gap)?;
             gap += 1;
         }
-        self.phase.set_own(self.counter, live)
+        self.phase.words(self.counter, 1)?.iter().for_each(|word| word.store(live, Release));
+        Ok(())
     }
 
     fn copy(&self, from: u64, to: u64) -> Result<(), OperationError> {
