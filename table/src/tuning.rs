@@ -38,16 +38,27 @@ use settings::quoted;
 use crate::{Config, OneRoundtrip, ReadAhead};
 
 /// Version of the file's format.
-pub const VERSION: u32 = 1;
+const VERSION: u32 = 1;
+
+/// The version of the file's format that this library reads and writes: only that one is accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Version;
 
 /// A table's configuration, and the workload for which it was chosen.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// The upper limits of a file equal those of the command line.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Tuning {
+    /// Version of the file's format.
+    pub version: Version,
     /// Network, machine and workload of the measurement, on one line.
     pub origin: String,
     /// C, the buckets of 8 bytes that one chunk READ transfers.
+    #[serde(deserialize_with = "chunk_buckets")]
     pub chunk_buckets: u32,
     /// M, the chunks that an operation searches before it returns `Full`.
+    #[serde(deserialize_with = "max_chunks")]
     pub max_chunks: u32,
     /// When to request the next chunk before the present one is scanned.
     pub read_ahead: ReadAhead,
@@ -56,9 +67,11 @@ pub struct Tuning {
     /// Whether the CPU loads and claims the buckets that it can address.
     pub direct: bool,
     /// Number of operations in flight of each rank; 1 selects blocking calls.
+    #[serde(deserialize_with = "in_flight")]
     pub in_flight: u32,
     /// Number of entries of each rank's cache of occupied buckets, a power of two; 0 disables the
     /// cache.
+    #[serde(deserialize_with = "cache_entries")]
     pub cache_entries: usize,
     /// The workload and the performance that was measured with it, if known.
     pub expected: Option<Expected>,
@@ -87,6 +100,7 @@ impl Default for Tuning {
     fn default() -> Self {
         let config = Config::new(0);
         Self {
+            version: Version,
             origin: "the library's defaults".to_owned(),
             chunk_buckets: config.chunk_buckets,
             max_chunks: config.max_chunks,
@@ -117,18 +131,7 @@ impl Tuning {
     pub fn parse(text: &str) -> io::Result<Self> {
         // The version first: the keys of another version may differ.
         settings::parse::<Header>(text)?;
-        let File { origin, table, rank, expected, .. } = settings::parse(text)?;
-        Ok(Self {
-            origin,
-            chunk_buckets: table.chunk_buckets,
-            max_chunks: table.max_chunks,
-            read_ahead: table.read_ahead,
-            one_roundtrip: table.one_roundtrip,
-            direct: table.direct,
-            in_flight: rank.in_flight,
-            cache_entries: rank.cache_entries as usize,
-            expected,
-        })
+        settings::parse(text)
     }
 
     /// Returns the configuration of a table with `buckets_per_owner` buckets in each part, at the
@@ -184,8 +187,6 @@ impl Tuning {
              version = {VERSION}\n\
              # Network, machine and workload of the measurement.\n\
              origin = {origin}\n\
-             \n\
-             [table]\n\
              # C, buckets of 8 bytes that one chunk READ brings.\n\
              chunk_buckets = {chunk_buckets}\n\
              # M, chunks that an operation searches before it returns Full.\n\
@@ -197,8 +198,6 @@ impl Tuning {
              one_roundtrip = \"{claim}\"\n\
              # Whether the CPU loads and claims the buckets that it can address.\n\
              direct = {direct}\n\
-             \n\
-             [rank]\n\
              # Operations in flight of each rank; 1 is blocking calls.\n\
              in_flight = {in_flight}\n\
              # Entries of 16 bytes of each rank's cache of occupied buckets, a power of two; 0\n\
@@ -231,51 +230,20 @@ impl Expected {
 
 #[derive(Deserialize)]
 struct Header {
-    #[serde(rename = "version", deserialize_with = "version")]
-    _version: u32,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
     #[serde(rename = "version")]
-    _version: u32,
-    origin: String,
-    table: TableKeys,
-    rank: RankKeys,
-    expected: Option<Expected>,
+    _version: Version,
 }
 
-// The upper limits equal those of the command line.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TableKeys {
-    #[serde(deserialize_with = "chunk_buckets")]
-    chunk_buckets: u32,
-    #[serde(deserialize_with = "max_chunks")]
-    max_chunks: u32,
-    read_ahead: ReadAhead,
-    one_roundtrip: OneRoundtrip,
-    direct: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RankKeys {
-    #[serde(deserialize_with = "in_flight")]
-    in_flight: u32,
-    #[serde(deserialize_with = "cache_entries")]
-    cache_entries: u32,
-}
-
-fn version<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
-    let found = u32::deserialize(from)?;
-    if found == VERSION {
-        return Ok(found);
+impl<'de> Deserialize<'de> for Version {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let found = u32::deserialize(from)?;
+        if found == VERSION {
+            return Ok(Self);
+        }
+        Err(D::Error::custom(format!(
+            "version {found}, but this program reads version {VERSION}; run probeline tune again"
+        )))
     }
-    Err(D::Error::custom(format!(
-        "version {found}, but this program reads version {VERSION}; run probeline tune again"
-    )))
 }
 
 fn chunk_buckets<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
@@ -294,8 +262,8 @@ fn in_flight<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     in_range(from, 1..=1 << 14)
 }
 
-fn cache_entries<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
-    let entries: u32 = in_range(from, 0..=1 << 30)?;
+fn cache_entries<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+    let entries: usize = in_range(from, 0..=1 << 30)?;
     if entries == 0 || entries.is_power_of_two() {
         return Ok(entries);
     }

@@ -52,8 +52,7 @@ pub(super) fn plain(probe_limit: u64, chunk_buckets: u32, depth: u32) -> Tuning 
         one_roundtrip: OneRoundtrip::Off,
         direct: false,
         in_flight: depth,
-        cache_entries: 0,
-        expected: None,
+        ..Tuning::default()
     }
 }
 
