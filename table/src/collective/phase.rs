@@ -58,15 +58,16 @@ impl<T: Transport> Phase<'_, T> {
 
     /// Returns the bucket at `at` if this owner holds it. Buckets of other owners are accessed
     /// through the transport.
-    fn own(&self, at: Position) -> Option<&AtomicU64> {
+    fn own(&self, at: Position) -> Result<Option<&AtomicU64>, OperationError> {
         if at.owner != self.me() {
-            return None;
+            return Ok(None);
         }
-        self.part().ok()?.get(usize::try_from(at.index).ok()?)
+        let bucket = usize::try_from(at.index).ok().and_then(|index| self.part().ok()?.get(index));
+        bucket.map(Some).ok_or(OperationError::Window)
     }
 
     pub(crate) fn load(&mut self, at: Position) -> Result<u64, OperationError> {
-        match self.own(at) {
+        match self.own(at)? {
             Some(bucket) => Ok(bucket.load(Acquire)),
             None => self.read_word(self.layout.word(at)),
         }
@@ -74,8 +75,7 @@ impl<T: Transport> Phase<'_, T> {
 
     /// Stores into a bucket of this owner.
     pub(crate) fn store(&self, at: Position, word: u64) -> Result<(), OperationError> {
-        let bucket = self.own(at).ok_or(OperationError::Window)?;
-        bucket.store(word, Release);
+        self.own(at)?.ok_or(OperationError::Window)?.store(word, Release);
         Ok(())
     }
 

@@ -100,7 +100,7 @@ fn refuses(config: Config, refuse: Access) -> bool {
         let mut table = Table::open(engine, config, storage(), &mut exchange).unwrap();
         let me = u64::from(exchange.me().0);
         // Enough keys for probe orders that extend into another owner's part.
-        for key in 0..52 {
+        for key in 0..58 {
             assert_eq!(table.find_or_put(3 * key + me), Ok(Outcome::Inserted));
         }
         exchange.barrier().unwrap();
@@ -117,8 +117,8 @@ fn refuses(config: Config, refuse: Access) -> bool {
         }
         // The refused call may be an owner's last READ: then the other owners have completed their
         // parts.
-        assert!(removed.is_err() || *removed == Ok(78), "{what}");
-        assert!(left.is_err() || *left == Ok(78), "{what}");
+        assert!(removed.is_err() || *removed == Ok(87), "{what}");
+        assert!(left.is_err() || *left == Ok(87), "{what}");
     }
     results[1].2
 }
