@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::common::{Key, Value, key, on_ranks, on_shm, open, sim, storage, value};
 use probeline_exchange::Thread;
-use probeline_exchange::testing::AnyEngine;
+use probeline_exchange::testing::{AnyEngine, OtherBuild};
 use probeline_map::{
     BatchError, Bytes, CollectiveError, Config, ConfigError, Finished, Map, Mode, OperationError,
     Outcome, Plain, Request, Tag, Written,
@@ -284,4 +284,14 @@ fn names_owners_with_other_parameters() {
         );
         assert_eq!(text, expected);
     }
+}
+
+#[test]
+fn refuses_another_build() {
+    let config = Config::new(100);
+    let cluster = Cluster::new(sim::<u64, u64>(&config, 2, 2)).unwrap();
+    let agreed = open::<u64, u64>(&cluster, 0, config, 2).agree(&mut OtherBuild::default());
+    let Err(CollectiveError::Differs { owner, what, .. }) = agreed else { panic!("{agreed:?}") };
+    assert_eq!(owner, Owner(1));
+    assert!(what.contains("of the build"), "{what}");
 }
