@@ -21,7 +21,7 @@ const PAGES: usize = 256;
 /// Words of a page that a release sends.
 const CHANGED: u32 = 16;
 /// Measurements by turns, of which the median counts.
-const TURNS: usize = 15;
+const TURNS: usize = 51;
 
 type Rank = Region<u64, Engine, [Operation; OPERATIONS], Vec<u64>>;
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -29,65 +29,58 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 fn main() -> Outcome<()> {
     let start = Start::Spawn { ranks: 2, arguments: None };
     let mut job = join(Options { start, ..Options::default() })?;
-    let lines = [
-        fetches(&mut job)?,
-        releases(&mut job, 1)?,
-        releases(&mut job, 16)?,
-        releases(&mut job, PAGES)?,
-        whole_pages(&mut job, false)?,
-        whole_pages(&mut job, true)?,
-        locks(&mut job)?,
-        handovers(&mut job)?,
-        barriers(&mut job)?,
-    ];
-    job.barrier()?;
     if job.me() == Owner(0) {
         println!("{:48} {:>10} {:>10} {:>6}", "", "region", "bare", "ratio");
-        for Line { what, region, bare } in lines {
-            let ratio = region.as_secs_f64() / bare.as_secs_f64();
-            println!("{what:48} {region:>10.2?} {bare:>10.2?} {ratio:>6.2}");
-        }
     }
+    fetches(&mut job)?;
+    for pages in [1, 16, PAGES] {
+        releases(&mut job, pages)?;
+    }
+    whole_pages(&mut job, false)?;
+    whole_pages(&mut job, true)?;
+    locks(&mut job)?;
+    handovers(&mut job)?;
+    barriers(&mut job)?;
     Ok(job.finish(Duration::from_secs(60))?)
 }
 
-/// A cost beside that of the bare operations.
-struct Line {
-    what: String,
-    region: Duration,
-    bare: Duration,
+/// Ranks that measure.
+#[derive(PartialEq)]
+enum Ranks {
+    /// Rank 1 only has memory.
+    First,
+    Both,
 }
 
-/// Measures both on rank 0 by turns; `count` is how many times each does it.
-fn measure(
+/// Measures both by turns, and prints the medians.
+fn compare(
     job: &mut Job,
-    what: String,
-    count: u32,
-    mut region: impl FnMut() -> Outcome<()>,
-    mut bare: impl FnMut() -> Outcome<()>,
-) -> Outcome<Line> {
+    (what, ranks): (&str, Ranks),
+    mut region: impl FnMut(&mut Job) -> Outcome<Duration>,
+    mut bare: impl FnMut(&mut Job) -> Outcome<Duration>,
+) -> Outcome<()> {
     let mut times = [Vec::new(), Vec::new()];
-    for _ in 0..TURNS {
-        let [first, second] = &mut times;
-        let begun = Instant::now();
-        region()?;
-        first.push(begun.elapsed() / count);
-        let begun = Instant::now();
-        bare()?;
-        second.push(begun.elapsed() / count);
+    if ranks == Ranks::Both || job.me() == Owner(0) {
+        for _ in 0..TURNS {
+            times[0].push(region(job)?);
+            times[1].push(bare(job)?);
+        }
     }
     job.barrier()?;
-    let [region, bare] = times.map(|mut times| {
-        times.sort_unstable();
-        times[TURNS / 2]
-    });
-    Ok(Line { what, region, bare })
+    if job.me() == Owner(0) {
+        times.iter_mut().for_each(|times| times.sort_unstable());
+        let [region, bare] = times.map(|times| times[TURNS / 2]);
+        let ratio = region.as_secs_f64() / bare.as_secs_f64();
+        println!("{what:48} {region:>10.2?} {bare:>10.2?} {ratio:>6.2}");
+    }
+    Ok(())
 }
 
-/// Returns a line without a measurement, on a rank that only has memory.
-fn idle(job: &mut Job) -> Outcome<Line> {
-    job.barrier()?;
-    Ok(Line { what: String::new(), region: Duration::ZERO, bare: Duration::ZERO })
+/// Returns the time of each of `count` runs, which get their numbers.
+fn time(count: usize, run: impl FnMut(usize) -> Outcome<()>) -> Outcome<Duration> {
+    let begun = Instant::now();
+    (0..count).try_for_each(run)?;
+    Ok(begun.elapsed() / count as u32)
 }
 
 fn open(job: &mut Job, config: Config) -> Outcome<(Rank, Bare)> {
@@ -132,160 +125,122 @@ fn words(page: usize, words: u32) -> (Segment, Local) {
     (at, Local { slot: Slot((page % OPERATIONS) as u32), start: 0, words })
 }
 
-fn fetches(job: &mut Job) -> Outcome<Line> {
+fn fetches(job: &mut Job) -> Outcome<()> {
     // A view displaces the page of the one before.
     let (mut region, mut bare) = open(job, Config { mirror_pages: 1, ..config(PAGES) })?;
-    if job.me() == Owner(1) {
-        return idle(job);
-    }
-    let page = |nth: usize| (PAGES + nth) * PAGE_WORDS as usize;
-    let mut sum = 0;
-    let views = || {
-        for nth in 0..PAGES {
-            sum += region.view(page(nth)..page(nth) + 1)?[0];
-        }
+    let view = |nth| {
+        let first = (PAGES + nth) * PAGE_WORDS as usize;
+        core::hint::black_box(region.view(first..first + 1)?);
         Ok(())
     };
-    let reads = || {
-        for nth in 0..PAGES {
-            let (from, into) = words(nth, PAGE_WORDS);
-            bare.run([Request::Read { from, into }])?;
-        }
-        Ok(())
+    let read = |nth| {
+        let (from, into) = words(nth, PAGE_WORDS);
+        bare.run([Request::Read { from, into }])
     };
-    measure(job, "fetch of a page of 4 KiB, by one READ".into(), PAGES as u32, views, reads)
+    compare_runs(job, "fetch of a page of 4 KiB, by one READ", PAGES, view, read)
 }
 
-fn releases(job: &mut Job, pages: usize) -> Outcome<Line> {
+/// Compares the times of each of `count` runs on rank 0.
+fn compare_runs(
+    job: &mut Job,
+    what: &str,
+    count: usize,
+    mut region: impl FnMut(usize) -> Outcome<()>,
+    mut bare: impl FnMut(usize) -> Outcome<()>,
+) -> Outcome<()> {
+    let what = (what, Ranks::First);
+    compare(job, what, |_| time(count, &mut region), |_| time(count, &mut bare))
+}
+
+fn releases(job: &mut Job, pages: usize) -> Outcome<()> {
     let (mut region, mut bare) = open(job, config(PAGES))?;
-    if job.me() == Owner(1) {
-        return idle(job);
-    }
     let mut value = 0;
-    let mut release = || -> Outcome<Duration> {
+    let release = |_: &mut Job| {
         value += 1;
         for nth in 0..pages {
             let first = (PAGES + nth) * PAGE_WORDS as usize;
             region.edit(first..first + CHANGED as usize)?.fill(value);
         }
-        let begun = Instant::now();
-        region.start_barrier()?;
-        while !region.poll()? {}
-        Ok(begun.elapsed())
+        // Without the edits.
+        time(1, |_| flush(&mut region))
     };
-    // Without the edits.
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for _ in 0..TURNS * 20 {
-        ours.push(release()?);
-        let begun = Instant::now();
-        bare.run((0..pages).map(|nth| {
-            let (to, from) = words(nth, CHANGED);
-            Request::Write { from, to }
-        }))?;
-        theirs.push(begun.elapsed());
-    }
-    job.barrier()?;
-    ours.sort_unstable();
-    theirs.sort_unstable();
+    let write = |nth| {
+        let (to, from) = words(nth, CHANGED);
+        Request::Write { from, to }
+    };
+    let writes = |_: &mut Job| time(1, |_| bare.run((0..pages).map(write)));
     let what = format!("release of {pages} pages, {CHANGED} words each, by WRITEs");
-    Ok(Line { what, region: ours[ours.len() / 2], bare: theirs[theirs.len() / 2] })
+    compare(job, (&what, Ranks::First), release, writes)
+}
+
+fn flush(region: &mut Rank) -> Outcome<()> {
+    region.start_barrier()?;
+    while !region.poll()? {}
+    Ok(())
 }
 
 /// Whole pages, whose home is this rank, beside a copy of as many bytes.
 /// With `compares`, no word of a page differs from its twin.
-fn whole_pages(job: &mut Job, compares: bool) -> Outcome<Line> {
-    const SENT: usize = 16;
+fn whole_pages(job: &mut Job, compares: bool) -> Outcome<()> {
+    const SENT: u32 = 16;
     let (mut region, _) = open(job, Config { compares, ..config(PAGES) })?;
-    if job.me() == Owner(1) {
-        return idle(job);
-    }
-    let end = SENT * PAGE_WORDS as usize;
+    let end = (SENT * PAGE_WORDS) as usize;
     let (from, mut to) = (vec![1_u64; end], vec![0; end]);
-    let edit = || {
-        region.edit(0..end)?;
-        region.start_barrier()?;
-        while !region.poll()? {}
-        Ok(())
+    let edit = |_: &mut Job| {
+        let edit = |_| {
+            region.edit(0..end)?;
+            flush(&mut region)
+        };
+        Ok(time(1, edit)? / SENT)
     };
-    let copy = || {
-        core::hint::black_box(&mut to).copy_from_slice(core::hint::black_box(&from));
-        Ok(())
+    let copy = |_: &mut Job| {
+        let copy = |_| {
+            core::hint::black_box(&mut to).copy_from_slice(core::hint::black_box(&from));
+            Ok(())
+        };
+        Ok(time(1, copy)? / SENT)
     };
     let what = if compares { "twin and comparison of" } else { "edit and release of" };
-    measure(job, format!("{what} a page, by a copy"), SENT as u32, edit, copy)
+    compare(job, (&format!("{what} a page, by a copy"), Ranks::First), edit, copy)
 }
 
-fn locks(job: &mut Job) -> Outcome<Line> {
-    const COUNT: u32 = 1_000;
+fn acquire_and_release(region: &mut Rank) -> Outcome<()> {
+    region.acquire(1)?;
+    Ok(region.release(1)?)
+}
+
+fn two_atomics(bare: &mut Bare) -> Outcome<()> {
+    let at = words(0, 1).0.start;
+    bare.run([Request::FetchAdd { at, addend: 1 }])?;
+    bare.run([Request::FetchAdd { at, addend: 1 }])
+}
+
+fn locks(job: &mut Job) -> Outcome<()> {
     let (mut region, mut bare) = open(job, config(1))?;
-    if job.me() == Owner(1) {
-        return idle(job);
-    }
-    let locked = || {
-        for _ in 0..COUNT {
-            region.acquire(1)?;
-            region.release(1)?;
-        }
-        Ok(())
-    };
-    let atomics = || {
-        for _ in 0..COUNT {
-            let (at, _) = words(0, 1);
-            bare.run([Request::FetchAdd { at: at.start, addend: 1 }])?;
-            bare.run([Request::FetchAdd { at: at.start, addend: 1 }])?;
-        }
-        Ok(())
-    };
-    measure(job, "acquire and release, by two fetch-and-adds".into(), COUNT, locked, atomics)
+    let (locked, atomics) = (|_| acquire_and_release(&mut region), |_| two_atomics(&mut bare));
+    compare_runs(job, "acquire and release, by two fetch-and-adds", 1_000, locked, atomics)
 }
 
 /// A lock that both ranks want all the time, beside a word that both add to twice.
-fn handovers(job: &mut Job) -> Outcome<Line> {
-    const COUNT: u32 = 10_000;
+fn handovers(job: &mut Job) -> Outcome<()> {
+    const COUNT: usize = 10_000;
     let (mut region, mut bare) = open(job, config(1))?;
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for _ in 0..TURNS {
+    let locked = |job: &mut Job| {
         job.barrier()?;
-        let begun = Instant::now();
-        for _ in 0..COUNT {
-            region.acquire(1)?;
-            region.release(1)?;
-        }
-        ours.push(begun.elapsed() / (2 * COUNT));
+        Ok(time(COUNT, |_| acquire_and_release(&mut region))? / 2)
+    };
+    let atomics = |job: &mut Job| {
         job.barrier()?;
-        let begun = Instant::now();
-        for _ in 0..COUNT {
-            let at = words(0, 1).0.start;
-            bare.run([Request::FetchAdd { at, addend: 1 }])?;
-            bare.run([Request::FetchAdd { at, addend: 1 }])?;
-        }
-        theirs.push(begun.elapsed() / COUNT);
-    }
-    job.barrier()?;
-    ours.sort_unstable();
-    theirs.sort_unstable();
-    let what = "lock passed to a rank that waits, by two atomics".into();
-    Ok(Line { what, region: ours[TURNS / 2], bare: theirs[TURNS / 2] })
+        time(COUNT, |_| two_atomics(&mut bare))
+    };
+    let what = "lock passed to a rank that waits, by two atomics";
+    compare(job, (what, Ranks::Both), locked, atomics)
 }
 
-fn barriers(job: &mut Job) -> Outcome<Line> {
-    const COUNT: u32 = 300;
+fn barriers(job: &mut Job) -> Outcome<()> {
+    const COUNT: usize = 300;
     let (mut region, _) = open(job, config(1))?;
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for _ in 0..TURNS {
-        let begun = Instant::now();
-        for _ in 0..COUNT {
-            region.barrier(job)?;
-        }
-        ours.push(begun.elapsed() / COUNT);
-        let begun = Instant::now();
-        for _ in 0..COUNT {
-            job.barrier()?;
-        }
-        theirs.push(begun.elapsed() / COUNT);
-    }
-    ours.sort_unstable();
-    theirs.sort_unstable();
-    let what = "barrier, by that of the exchange".into();
-    Ok(Line { what, region: ours[TURNS / 2], bare: theirs[TURNS / 2] })
+    let ours = |job: &mut Job| time(COUNT, |_| Ok(region.barrier(job)?));
+    let theirs = |job: &mut Job| time(COUNT, |_| Ok(job.barrier()?));
+    compare(job, ("barrier, by that of the exchange", Ranks::Both), ours, theirs)
 }

@@ -2,9 +2,11 @@
 
 use core::ops::Range;
 
+use probeline_pipeline::Error;
 use probeline_transport::{LINE_WORDS, WORD_BYTES};
 
 use crate::config::Layout;
+use crate::memory::copy;
 
 const BITS: usize = u64::BITS as usize;
 /// Words that are compared at once. A page has a multiple of them.
@@ -62,6 +64,14 @@ impl<'m> Edit<'m> {
         let (whole, part) = bits.split_at_mut_checked(bits.len() / 2)?;
         let (page, granule, compares) = (u32::try_from(*page).ok()?, *granule, *compares);
         Some(Self { page, whole, part, twin, granule, compares })
+    }
+
+    /// Begins without edits of the page, which has these words.
+    #[inline]
+    pub(crate) fn begin(&mut self, page: &[u64]) -> Result<(), Error> {
+        self.whole.fill(0);
+        self.part.fill(0);
+        if self.compares { copy(page, self.twin) } else { Ok(()) }
     }
 
     /// Notes that these bytes of the page will be edited, which has the words `page` before.
@@ -187,8 +197,6 @@ fn find(from: usize, bits: impl Fn(usize) -> Option<u64>) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::config::Config;
 
@@ -260,53 +268,5 @@ mod tests {
         let sum = 0x0001_0000_0001_0000;
         assert_eq!(found, [part(sum), part(sum), whole.clone()]);
         assert_eq!(parts(1, u64::MAX), whole);
-    }
-
-    proptest! {
-        /// Two ranks edit different granules of a page, and both changes reach it.
-        #[test]
-        fn merges_changes_of_two_ranks(
-            granule in prop_oneof![Just(1_usize), Just(2), Just(4), Just(8)],
-            old in proptest::collection::vec(0..3_u8, WORDS * 8),
-            new in proptest::collection::vec(0..3_u8, WORDS * 8),
-            whose in proptest::collection::vec((0..3_u8, 1..12_usize), WORDS * 8),
-            is_reversed: bool,
-        ) {
-            let whose: Vec<u8> =
-                whose.into_iter().flat_map(|(who, count)| vec![who; count]).collect();
-            let words = |bytes: &[u8]| -> Vec<u64> {
-                bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect()
-            };
-            let mut home = words(&old);
-            let mut expected = old.clone();
-            let order = if is_reversed { [1, 0] } else { [0, 1] };
-            let all = order.map(|rank| {
-                let granules = (0..old.len()).step_by(granule).map(|at| at..at + granule);
-                let mine = granules.filter(|range| whose[range.start / granule] == rank);
-                let mut mine: Vec<_> = mine.collect();
-                mine.dedup_by(|next, last| {
-                    let is_joined = next.start == last.end;
-                    if is_joined { last.end = next.end; }
-                    is_joined
-                });
-                let edits: Vec<_> =
-                    mine.into_iter().map(|range| (range.clone(), new[range].to_vec())).collect();
-                for (range, bytes) in &edits {
-                    expected[range.clone()].copy_from_slice(bytes);
-                }
-                let mut page = home.clone();
-                let changes = changes(&mut page, granule < 8, edits);
-                (page, changes)
-            });
-            for (page, changes) in all {
-                for change in changes {
-                    match change {
-                        Change::Words(run) => home[run.clone()].copy_from_slice(&page[run]),
-                        Change::Part(at, addend) => home[at] = home[at].wrapping_add(addend),
-                    }
-                }
-            }
-            prop_assert_eq!(home, words(&expected));
-        }
     }
 }

@@ -33,11 +33,7 @@ type Memory<T> = PlainMemory<T, Watched<Engine>, [Operation; 8]>;
 fn main() {
     probeline_exchange::testing::run(&[
         ("passes_all_with_userfaultfd", userfaultfd()),
-        ("ranks_share_a_grid", Plan::Run(grid)),
-        ("counters_under_locks_count_all", Plan::Run(counters)),
-        ("locks_pass_on_earlier_notices", Plan::Run(chain)),
-        ("neighbours_are_kept", Plan::Run(neighbours)),
-        ("few_edited_pages_are_sent_in_faults", Plan::Run(few_edits)),
+        ("ranks_share_elements_and_counters", Plan::Run(shared)),
         ("a_store_across_pages_ends", Plan::Run(across)),
         ("pages_that_the_kernel_takes_come_back", Plan::Run(reclaimed)),
         ("a_foreign_fault_is_passed_on", Plan::Run(foreign)),
@@ -57,7 +53,6 @@ fn main() {
         ("system_calls_fail_with_efault", Plan::Run(efault)),
         ("a_forked_process_has_no_region", Plan::Run(forked)),
         ("a_holder_of_a_lock_is_killed", Plan::Run(killed)),
-        ("refuses_what_cannot_be_protected", Plan::Run(refused)),
         ("a_rank_that_cannot_open_tells_others", Plan::Run(unopened)),
         ("many_regions_come_and_go", Plan::Run(many)),
         (
@@ -107,104 +102,41 @@ fn on_processes<T: Pod>(name: &str, config: Config, test: impl Fn(&Memory<T>, &m
     succeed(job);
 }
 
-fn add(cell: &Cell<u32>) {
-    cell.set(cell.get() + 1);
-}
-
-fn grid() {
-    const SIDE: usize = 96;
-    let config = Config::new((2 * SIDE * SIDE) as u64);
-    let step = |from: &[Cell<f64>], to: &[Cell<f64>], rows: core::ops::Range<usize>| {
-        for at in rows.flat_map(|y| y * SIDE + 1..(y + 1) * SIDE - 1) {
-            let sum = [at - SIDE, at - 1, at + 1, at + SIDE].map(|at| from[at].get());
-            to[at].set(sum.iter().sum::<f64>() / 4.0);
-        }
-    };
-    let alone = vec![Cell::new(0.0); 2 * SIDE * SIDE];
-    let run = |cells: &[Cell<f64>], rows: core::ops::Range<usize>, passed: &mut dyn FnMut()| {
-        let (one, other) = cells.split_at(SIDE * SIDE);
-        for nth in 0..40 {
-            let (from, to) = if nth % 2 == 0 { (one, other) } else { (other, one) };
-            step(from, to, rows.clone());
-            passed();
-        }
-    };
-    let hot = |cells: &[Cell<f64>]| {
-        (0..SIDE).flat_map(|x| [x, SIDE * SIDE + x]).for_each(|at| cells[at].set(100.0));
-    };
-    hot(&alone);
-    run(&alone, 1..SIDE - 1, &mut || {});
-    on_processes::<f64>("ranks_share_a_grid", config, |memory, job| {
-        let (me, rows) = (job.me().0 as usize, (SIDE - 2).div_ceil(RANKS as usize));
-        if me == 0 {
-            hot(memory.cells());
-        }
-        memory.barrier(job).unwrap();
-        let mine = 1 + me * rows..(1 + (me + 1) * rows).min(SIDE - 1);
-        run(memory.cells(), mine, &mut || memory.barrier(job).unwrap());
-        assert!(memory.cells().iter().zip(&alone).all(|(found, right)| found == right));
-        let stats = memory.stats().unwrap();
-        assert!(stats.fetches > 20, "{stats:?}");
-    });
-}
-
-fn counters() {
-    const ROUNDS: u32 = 200;
-    let config = Config { notices: 2, ..Config::new(10_000) };
-    on_processes::<u32>("counters_under_locks_count_all", config, |memory, job| {
-        let cells = memory.cells();
-        for round in 0..ROUNDS {
-            let lock = (round + job.me().0) % 3;
-            memory.acquire(lock).unwrap();
-            add(&cells[lock as usize * 4_000]);
-            memory.release(lock).unwrap();
-        }
-        memory.barrier(job).unwrap();
-        let sum: u32 = (0..3).map(|lock| cells[lock * 4_000].get()).sum();
-        assert_eq!(sum, ROUNDS * RANKS);
-    });
-}
-
-/// Rank 1 tells rank 2 by lock 1 what it knows from rank 0 by lock 0. Rank 2 has copies of all pages.
-fn chain() {
-    on_processes::<u64>("locks_pass_on_earlier_notices", Config::new(2_000), |memory, job| {
-        let cells = memory.cells();
-        assert_eq!(cells.iter().map(Cell::get).sum::<u64>(), 0);
-        memory.barrier(job).unwrap();
-        let steps = [
-            (0, 0, [0, 0], Some(10)),
-            (1, 0, [7, 0], Some(1_000)),
-            (1, 1, [7, 7], None),
-            (2, 1, [7, 7], None),
-        ];
-        for (rank, lock, known, edited) in steps {
-            if job.me().0 == rank {
+/// Elements of all ranks in each word, more edited pages than may be, a home that edits as well, and counters under locks.
+fn shared() {
+    const ELEMENTS: usize = 9_000;
+    let config = Config { notices: 2, edited_pages: 2, ..Config::new(ELEMENTS as u64 + 3) };
+    on_processes::<u32>("ranks_share_elements_and_counters", config, |memory, job| {
+        let (me, cells) = (job.me().0, memory.cells());
+        let (elements, counters) = cells.split_at(ELEMENTS);
+        for round in 1..10 {
+            for (at, cell) in (0..).zip(elements).skip(me as usize).step_by(RANKS as usize) {
+                cell.set(round * at);
+            }
+            for nth in 0..20 {
+                let lock = (nth + me) % 3;
                 memory.acquire(lock).unwrap();
-                let earlier = [10, 1_000].map(|at| cells[at].get());
-                assert_eq!(earlier, known);
-                edited.inspect(|at| cells[*at].set(7));
+                counters[lock as usize].set(counters[lock as usize].get() + 1);
                 memory.release(lock).unwrap();
             }
-            job.barrier().unwrap();
+            memory.barrier(job).unwrap();
+            assert!((0..).zip(elements).all(|(at, cell)| cell.get() == round * at));
+            assert_eq!(counters.iter().map(Cell::get).sum::<u32>(), 20 * round * RANKS);
+            memory.barrier(job).unwrap();
         }
+        assert!(memory.stats().unwrap().flushes > 9 * 22);
     });
 }
 
-/// Bytes of one word, words of one page, and a home that edits as well.
-fn neighbours() {
-    on_processes::<u8>("neighbours_are_kept", Config::new(9_000), |memory, job| {
-        let (me, cells) = (job.me().0 as usize, memory.cells());
-        for round in 1..20 {
-            for at in (me..9_000).step_by(RANKS as usize) {
-                cells[at].set(round + (at % 200) as u8);
-            }
-            memory.barrier(job).unwrap();
-            for (at, cell) in cells.iter().enumerate() {
-                assert_eq!(cell.get(), round + (at % 200) as u8, "{at}");
-            }
-            memory.barrier(job).unwrap();
-        }
-    });
+fn across() {
+    let config = Config { edited_pages: 1, ..Config::new(4096 * 3) };
+    let memory = open::<u8>(config, false, &mut Alone);
+    memory.cells()[4096 * 2].set(1);
+    let bytes = 0x0807_0605_0403_0201_u64.to_le();
+    // SAFETY: eight bytes of the memory.
+    unsafe { memory.as_ptr().add(4092).cast::<u64>().write_unaligned(bytes) };
+    memory.barrier(&mut Alone).unwrap();
+    assert!(memory.cells()[4092..4100].iter().map(Cell::get).eq(1..9));
 }
 
 /// Takes entries from the page table, as the kernel does where memory is scarce.
@@ -225,33 +157,6 @@ fn reclaimed() {
         cells[1_000].set(round);
         assert_eq!((cells[5].get(), cells[6].get()), (round, round));
     }
-}
-
-fn few_edits() {
-    let config = Config { edited_pages: 2, ..Config::new(512 * 20) };
-    on_processes::<u64>("few_edited_pages_are_sent_in_faults", config, |memory, job| {
-        let (me, cells) = (job.me().0 as usize, memory.cells());
-        for _ in 0..3 {
-            for page in 0..20 {
-                let cell = &cells[page * 512 + me];
-                cell.set(cell.get() + 1);
-            }
-        }
-        memory.barrier(job).unwrap();
-        assert_eq!(cells.iter().map(Cell::get).sum::<u64>(), 20 * 3 * u64::from(RANKS));
-        assert!(memory.stats().unwrap().flushes >= 30);
-    });
-}
-
-fn across() {
-    let config = Config { edited_pages: 1, ..Config::new(4096 * 3) };
-    let memory = open::<u8>(config, false, &mut Alone);
-    memory.cells()[4096 * 2].set(1);
-    let bytes = 0x0807_0605_0403_0201_u64.to_le();
-    // SAFETY: eight bytes of the memory.
-    unsafe { memory.as_ptr().add(4092).cast::<u64>().write_unaligned(bytes) };
-    memory.barrier(&mut Alone).unwrap();
-    assert!(memory.cells()[4092..4100].iter().map(Cell::get).eq(1..9));
 }
 
 /// A page of this test, which its handler makes accessible.
@@ -486,29 +391,29 @@ fn killed() {
     succeed_without(job, VICTIM);
 }
 
-fn refused() {
-    let config = Config { page_words: 8, ..Config::new(100) };
-    let engine = Builder::new(config.sizes::<u64>(1, 8)).open(&mut Alone).unwrap();
-    let opened = PlainMemory::<u64, _, _>::open(engine, config, [Operation::EMPTY; 8], &mut Alone);
-    let Err(fault::Error::Collective(CollectiveError::Config(error))) = opened.map(drop) else {
-        panic!("pages are as small as the system's")
-    };
-    assert!(matches!(error, ConfigError::Multiple { what: "page_words", found: 8, .. }), "{error}");
-}
-
+/// Pages of one rank are smaller than the system's, or it has none.
 fn unopened() {
     let mut job = start("a_rank_that_cannot_open_tells_others", 2);
     let config = Config::new(1_000);
     for wrong in [Config { page_words: 8, ..config }, Config { elements: 0, ..config }] {
         let engine = Builder::new(config.sizes::<u64>(2, 8)).open(&mut job).unwrap();
-        let config = if job.me() == Owner(1) { wrong } else { config };
+        let is_wrong = job.me() == Owner(1);
+        let config = if is_wrong { wrong } else { config };
         let opened =
             PlainMemory::<u64, _, _>::open(engine, config, [Operation::EMPTY; 8], &mut job);
         let Err(fault::Error::Collective(error)) = opened.map(drop) else { panic!("it is open") };
-        match job.me() {
-            Owner(1) => assert!(matches!(error, CollectiveError::Config(_)), "{error}"),
-            _ => assert_eq!(error, CollectiveError::NotOpened { owner: Owner(1) }),
+        match error {
+            CollectiveError::Config(ConfigError::Multiple {
+                what: "page_words", found: 8, ..
+            }) => {
+                assert!(is_wrong && config.page_words == 8);
+            }
+            CollectiveError::Config(ConfigError::Range { .. }) => {
+                assert!(is_wrong && config.elements == 0);
+            }
+            error => assert_eq!(error, CollectiveError::NotOpened { owner: Owner(1) }),
         }
+        assert!(is_wrong == matches!(error, CollectiveError::Config(_)), "{error}");
     }
     succeed(job);
 }

@@ -1,157 +1,47 @@
-//! Regions of several ranks against plain memory: random edits between barriers, counters under locks, and
-//! what is refused.
+//! Regions of several ranks: what is transferred and what is not, waits, barriers, and what is refused.
 
 #![allow(clippy::cast_possible_truncation, reason = "numbers are small here")]
 #![allow(clippy::single_range_in_vec_init, reason = "an access of one range")]
 
-use core::fmt::Debug;
-
+use bytemuck::Pod;
 use probeline_dsm::{
     CollectiveError, Config, ConfigError, Distribution, Operation, OperationError, Region,
 };
 use probeline_exchange::testing::on_ranks;
 use probeline_shm::{Builder, Engine};
-use probeline_transport::{Alone, Exchange};
-use proptest::prelude::*;
+use probeline_sim::stage::{self, StageExchange};
+use probeline_sim::{Cluster, DirectAccess, Rng};
+use probeline_transport::{Alone, AtomicScope, Exchange, Owner, Sizes, Transport};
 
-type Opened<T> = Region<T, Engine, [Operation; 4], Vec<u64>>;
+type Opened<T, E> = Region<T, E, [Operation; 4], Vec<u64>>;
 
-fn open<T: bytemuck::Pod>(config: Config, job: &mut (impl Exchange + ?Sized)) -> Opened<T> {
+fn open<T: Pod>(config: Config, job: &mut (impl Exchange + ?Sized)) -> Opened<T, Engine> {
     let engine = Builder::new(config.sizes::<T>(job.owners(), 4)).open(job).unwrap();
+    open_on(engine, config, job).unwrap()
+}
+
+fn open_on<T: Pod, E: Transport>(
+    engine: E,
+    config: Config,
+    job: &mut (impl Exchange + ?Sized),
+) -> Result<Opened<T, E>, CollectiveError> {
     let memory = vec![0; config.memory_words::<T>(job.owners())];
-    Region::open(engine, config, [Operation::EMPTY; 4], memory, job).unwrap()
+    Region::open(engine, config, [Operation::EMPTY; 4], memory, job)
 }
 
-/// Work of ranks between two barriers: the rank that edits each element, if any.
-type Phase = Vec<u32>;
-
-/// Each rank edits its elements of each phase in random ranges, and sees all edits of all after the barrier.
-fn meets_plain_memory<T>(config: Config, phases: &[Phase], value: impl Fn(usize) -> T + Sync)
-where
-    T: bytemuck::Pod + PartialEq + Debug,
-{
-    const RANKS: u32 = 3;
-    on_ranks(RANKS, |mut job| {
-        let me = job.me().0;
-        let mut region = open::<T>(config, &mut job);
-        let len = config.elements as usize;
-        let mut expected = vec![T::zeroed(); len];
-        for (nth, phase) in phases.iter().enumerate() {
-            let mut at = 0;
-            while at < len {
-                let same = phase[at..].iter().take_while(|who| **who == phase[at]).count();
-                // Not across a multiple of the mirror's pages.
-                let end = (at + same).min(next_turn::<T>(&config, at)).max(at + 1);
-                if phase[at] == me {
-                    let elements = region.edit(at..end).unwrap();
-                    (at..).zip(elements).for_each(|(at, to)| *to = value(nth * len + at));
-                }
-                at = end;
-            }
-            region.barrier(&mut job).unwrap();
-            for (at, _) in phase.iter().enumerate().filter(|(_, who)| **who < RANKS) {
-                expected[at] = value(nth * len + at);
-            }
-            for (at, expected) in expected.iter().enumerate() {
-                let found = region.view(at..at + 1).unwrap();
-                assert_eq!(found, [*expected], "element {at} in phase {nth} on rank {me}");
-            }
-            // The next edits come after all views.
-            region.barrier(&mut job).unwrap();
-        }
+/// Runs ranks on the simulator. Returns what they return, and the number of operations that they have posted.
+fn simulate<T: Pod, R: Send>(
+    config: Config,
+    simulator: impl Fn(Sizes) -> probeline_sim::Config,
+    body: impl Fn(&mut Opened<T, probeline_sim::Engine>, &mut StageExchange) -> R + Sync,
+) -> (Vec<R>, u64) {
+    let owners = simulator(Sizes::default()).owners;
+    let cluster = Cluster::new(simulator(config.sizes::<T>(owners, 4))).unwrap();
+    let results = stage::run(&cluster, |engine, mut job| {
+        let mut region = open_on(engine, config, &mut job).unwrap();
+        body(&mut region, &mut job)
     });
-}
-
-/// Returns the first element behind the turn of the mirror that has this one.
-fn next_turn<T>(config: &Config, at: usize) -> usize {
-    let turn = (config.mirror_pages as usize).saturating_mul(config.page_words as usize * 8);
-    (at * size_of::<T>() / turn + 1).saturating_mul(turn) / size_of::<T>()
-}
-
-fn configs(len: usize) -> impl Strategy<Value = Config> {
-    let sizes = (0..3_u32, 1..5_u32, prop_oneof![Just(u32::MAX), 2..6_u32], 1..5_u32);
-    (sizes, any::<bool>(), 0..20_u64).prop_map(
-        move |((page, notices, mirror_pages, edited_pages), cyclic, first_word)| Config {
-            page_words: 8 << page,
-            notices,
-            mirror_pages,
-            edited_pages,
-            first_word,
-            distribution: if cyclic { Distribution::Cyclic } else { Distribution::Block },
-            ..Config::new(len as u64)
-        },
-    )
-}
-
-/// Phases in which owners change every few elements.
-fn phases(len: usize) -> impl Strategy<Value = Vec<Phase>> {
-    let run = (0..4_u32, 1..20_usize);
-    let phase = prop::collection::vec(run, len).prop_map(move |runs| {
-        runs.into_iter().flat_map(|(who, count)| vec![who; count]).take(len).collect()
-    });
-    prop::collection::vec(phase, 1..5)
-}
-
-const LEN: usize = 150;
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn byte_edits_match_model(config in configs(LEN), phases in phases(LEN)) {
-        // One byte at a time within a page: no range is longer than the pages that can be edited.
-        meets_plain_memory::<u8>(Config { edited_pages: 40, ..config }, &phases, |nth| nth as u8);
-    }
-
-    #[test]
-    fn half_word_edits_match_model(config in configs(LEN), phases in phases(LEN)) {
-        meets_plain_memory::<u32>(Config { edited_pages: 40, ..config }, &phases, |nth| nth as u32 * 3);
-    }
-
-    #[test]
-    fn odd_element_edits_match_model(config in configs(LEN), phases in phases(LEN)) {
-        let config = Config { mirror_pages: u32::MAX, edited_pages: 40, ..config };
-        meets_plain_memory::<[u16; 7]>(config, &phases, |nth| [nth as u16; 7]);
-    }
-
-    #[test]
-    fn word_edits_match_model(config in configs(LEN), phases in phases(LEN)) {
-        let config = Config { edited_pages: config.edited_pages.max(4), page_words: 64, ..config };
-        meets_plain_memory::<u64>(config, &phases, |nth| nth as u64);
-    }
-}
-
-/// Each lock has a counter; ranks add to random ones, with two locks at a time in their order.
-#[test]
-fn counters_under_locks_count_all() {
-    const RANKS: u32 = 4;
-    const ROUNDS: u64 = 300;
-    let config = Config { page_words: 8, locks: 3, notices: 2, ..Config::new(3) };
-    let stats = on_ranks(RANKS, |mut job| {
-        let mut region = open::<u32>(config, &mut job);
-        for round in 0..ROUNDS {
-            let pick = (u64::from(job.me().0) * 31 + round * 7) % 3;
-            let (first, second) = match pick {
-                0 => (0, 1),
-                1 => (0, 2),
-                _ => (1, 2),
-            };
-            region.acquire(first).unwrap();
-            region.acquire(second).unwrap();
-            for lock in [first, second] {
-                region.edit(lock as usize..lock as usize + 1).unwrap()[0] += 1;
-            }
-            region.release(second).unwrap();
-            region.release(first).unwrap();
-        }
-        region.barrier(&mut job).unwrap();
-        let counts = region.view(0..3).unwrap();
-        assert_eq!(u64::from(counts.iter().sum::<u32>()), 2 * ROUNDS * u64::from(RANKS));
-        *region.stats()
-    });
-    let stats = stats.iter().fold(Default::default(), |sum: probeline_dsm::Stats, s| sum.plus(s));
-    assert_eq!(stats.acquires, 2 * ROUNDS * u64::from(RANKS));
-    assert!(stats.adds > 0 && stats.notices > 0, "{stats:?}");
+    (results.unwrap(), cluster.counters().posted)
 }
 
 /// A page is read once, and again only after another rank has changed it.
@@ -292,7 +182,8 @@ fn obeys_each_notice_once() {
             job.barrier().unwrap();
         }
         let stats = region.stats();
-        assert_eq!([stats.fetches, stats.notices], [1, u64::from(me.min(1))]);
+        let expected = [1, u64::from(me.min(1)), 1 + u64::from(me.min(1))];
+        assert_eq!([stats.fetches, stats.notices, stats.acquires], expected);
     });
 }
 
@@ -352,57 +243,82 @@ fn barrier_finishes_started_calls() {
 }
 
 #[test]
-#[allow(clippy::reversed_empty_ranges, clippy::single_range_in_vec_init, reason = "refused")]
+#[allow(clippy::reversed_empty_ranges, reason = "refused")]
 fn refuses_invalid_accesses() {
     let few = Config { page_words: 8, mirror_pages: 4, edited_pages: 2, ..Config::new(100) };
     let mut region = open::<u64>(few, &mut Alone);
-    let beyond = OperationError::Index { index: 100 };
-    assert_eq!(region.view(99..101).unwrap_err(), beyond);
-    assert_eq!(region.prefetch(99..101).unwrap_err(), beyond);
-    let reversed = OperationError::Range { start: 5 };
-    assert_eq!(region.view(5..3).unwrap_err(), reversed);
-    assert_eq!(region.prefetch(5..3).unwrap_err(), reversed);
+    let pages = |needed, found| OperationError::Pages { needed, found };
+    for (range, error) in [
+        (99..101, OperationError::Index { index: 100 }),
+        (5..3, OperationError::Range { start: 5 }),
+        (24..40, pages(2, 1)),
+    ] {
+        assert_eq!(region.view(range.clone()).unwrap_err(), error);
+        assert_eq!(region.edit(range.clone()).unwrap_err(), error);
+        assert_eq!(region.access([range.clone()], []).unwrap_err(), error);
+        assert!(range == (24..40) || region.prefetch(range) == Err(error));
+    }
     assert_eq!(region.access([0..4], [3..5]).unwrap_err(), OperationError::Overlap);
     assert_eq!(region.access([], [0..4, 3..5]).unwrap_err(), OperationError::Overlap);
-    let pages = |needed, found| OperationError::Pages { needed, found };
-    assert_eq!(region.view(24..40).unwrap_err(), pages(2, 1));
     assert_eq!(region.access([0..1, 32..33], []).unwrap_err(), pages(2, 4));
+    // The same if all pages across a turn of the mirror are present.
+    let _ = (region.view(24..32).unwrap().len(), region.view(32..40).unwrap().len());
+    assert_eq!(region.view(24..40).unwrap_err(), pages(2, 1));
+    assert_eq!(region.edit(24..40).unwrap_err(), pages(2, 1));
+    assert_eq!(region.access([24..40], []).unwrap_err(), pages(2, 1));
+    // An access that is refused edits nothing.
+    region.barrier(&mut Alone).unwrap();
+    let before = *region.stats();
     assert_eq!(region.edit(0..24).unwrap_err(), pages(3, 2));
+    region.barrier(&mut Alone).unwrap();
+    assert_eq!([region.stats().diffs, region.stats().flushes], [before.diffs, before.flushes]);
     assert_eq!(region.acquire(16), Err(OperationError::Index { index: 16 }));
     // Nothing was lost.
     region.access([], [0..2, 8..9]).unwrap().1[0].fill(5);
     region.edit(16..17).unwrap().fill(6);
     assert_eq!(region.access([0..2, 16..17], []).unwrap().0, [&[5, 5][..], &[6]]);
+    // An empty range lies in no other one, and has no page, even of another turn of the mirror.
     assert!(region.view(7..7).unwrap().is_empty());
+    let (seen, []) = region.access([5..5, 0..10], []).unwrap();
+    assert_eq!(seen.map(<[_]>::len), [0, 10]);
+    assert!(region.access([5..5], [0..8]).is_ok());
+    assert!(region.access([37..37], [0..8]).is_ok());
+}
+
+/// A prefetch of more pages than the mirror holds reads none that it displaces itself.
+#[test]
+fn prefetch_keeps_pages_it_read() {
+    let few = Config { page_words: 8, mirror_pages: 4, ..Config::new(8 * 64) };
+    let mut region = open::<u64>(few, &mut Alone);
+    region.prefetch(0..8 * 64).unwrap();
+    let fetches = region.stats().fetches;
+    let _ = region.view(0..8).unwrap();
+    assert!(fetches <= 4, "{fetches} pages were read for a mirror of 4");
+    assert_eq!(region.stats().fetches, fetches, "the first page was displaced");
 }
 
 #[test]
 fn refuses_invalid_configurations() {
-    let open = |config: Config, words: usize| {
-        let sizes = Config::new(100).sizes::<u64>(1, 4);
-        let engine = Builder::new(sizes).open(&mut Alone).unwrap();
-        let operations = [Operation::EMPTY; 4];
-        let opened = Region::<u64, _, _, _>::open(
-            engine,
-            config,
-            operations,
-            vec![0_u64; words],
-            &mut Alone,
-        );
-        opened.map(|_| ()).unwrap_err()
-    };
     let config = Config::new(100);
+    let open = |config: Config, words: usize| {
+        // No size overflows.
+        let (..) = (config.sizes::<u64>(1, 4), config.memory_words::<u64>(1));
+        let engine = Builder::new(Config::new(100).sizes::<u64>(1, 4)).open(&mut Alone).unwrap();
+        let (operations, memory) = ([Operation::EMPTY; 4], vec![0_u64; words]);
+        Region::<u64, _, _, _>::open(engine, config, operations, memory, &mut Alone).err().unwrap()
+    };
     let short = config.memory_words::<u64>(1) - 1;
     let error = open(config, short).to_string();
-    assert!(
-        error.contains("the words of the memory") && error.contains(&short.to_string()),
-        "{error}"
-    );
+    let names = ["the words of the memory", &short.to_string()];
+    assert!(names.iter().all(|name| error.contains(name)), "{error}");
     for config in [
         Config { page_words: 24, ..config },
+        Config { page_words: u32::MAX, ..config },
         Config { elements: 0, ..config },
-        Config { notices: 0, ..config },
         Config { elements: 1 << 60, ..config },
+        Config { notices: 0, ..config },
+        Config { notices: 1 << 31, ..config },
+        Config { notices: u32::MAX, ..config },
         Config { locks: 0, ..config },
         Config { first_word: 1 << 40, ..config },
     ] {
@@ -416,30 +332,12 @@ fn refuses_invalid_configurations() {
 #[test]
 fn names_differing_parameters() {
     on_ranks(2, |mut job| {
-        let page_words = 64 << job.me().0;
-        let config = Config { page_words, ..Config::new(100) };
+        let config = Config { page_words: 64 << job.me().0, ..Config::new(100) };
         let engine = Builder::new(Config::new(100).sizes::<u64>(2, 4)).open(&mut job).unwrap();
-        let memory = vec![0; config.memory_words::<u64>(2)];
-        let operations = [Operation::EMPTY; 4];
-        let opened = Region::<u64, _, _, _>::open(engine, config, operations, memory, &mut job);
-        let error = opened.map(|_| ()).unwrap_err();
+        let error = open_on::<u64, _>(engine, config, &mut job).err().unwrap();
         assert!(matches!(error, CollectiveError::Differs { what: "page_words", .. }), "{error}");
         job.barrier().unwrap();
     });
-}
-
-/// Sums that overflow in a debug build.
-#[test]
-fn extreme_sizes_do_not_overflow() {
-    let config = Config::new(100);
-    for config in [
-        Config { notices: u32::MAX, ..config },
-        Config { notices: 1 << 31, ..config },
-        Config { page_words: u32::MAX, ..config },
-    ] {
-        let sizes = std::panic::catch_unwind(|| config.sizes::<u64>(1, 4));
-        assert!(sizes.is_ok(), "{config:?}");
-    }
 }
 
 /// A barrier whose notices do not fit names pages by bits, or drops all copies where these do not fit either.
@@ -488,55 +386,6 @@ fn distinguishes_regions_in_barriers() {
     assert!(passed.iter().any(|(_, passed, _)| passed[0].is_err()), "{passed:?}");
 }
 
-/// An empty range lies in no other one, and has no page, wherever it begins.
-#[test]
-fn empty_ranges_overlap_nothing() {
-    let mut region = open::<u64>(Config::new(100), &mut Alone);
-    region.edit(0..10).unwrap().fill(1);
-    let (seen, []) = region.access([5..5, 0..10], []).expect("nothing is in both");
-    assert_eq!(seen.map(<[_]>::len), [0, 10]);
-    assert!(region.access([5..5], [0..10]).is_ok());
-    // Of another turn of the mirror.
-    let few = Config { page_words: 8, mirror_pages: 4, ..Config::new(100) };
-    let mut region = open::<u64>(few, &mut Alone);
-    assert!(region.access([37..37], [0..8]).is_ok());
-}
-
-/// The error for a range across turns of the mirror, whether its pages are present or not.
-#[test]
-fn refuses_ranges_across_turns() {
-    let few = Config { page_words: 8, mirror_pages: 4, ..Config::new(100) };
-    let mut region = open::<u64>(few, &mut Alone);
-    let absent = region.view(24..40).unwrap_err();
-    let _ = region.view(24..32).unwrap();
-    let _ = region.view(32..40).unwrap();
-    assert_eq!(region.view(24..40).unwrap_err(), absent);
-    assert_eq!(region.edit(24..40).unwrap_err(), absent);
-    assert_eq!(region.access([24..40], []).unwrap_err(), absent);
-}
-
-/// A prefetch of more pages than the mirror holds reads none that it displaces itself.
-#[test]
-fn prefetch_keeps_pages_it_read() {
-    let few = Config { page_words: 8, mirror_pages: 4, ..Config::new(8 * 64) };
-    let mut region = open::<u64>(few, &mut Alone);
-    region.prefetch(0..8 * 64).unwrap();
-    let fetches = region.stats().fetches;
-    let _ = region.view(0..8).unwrap();
-    assert!(fetches <= 4, "{fetches} pages were read for a mirror of 4");
-    assert_eq!(region.stats().fetches, fetches, "the first page was displaced");
-}
-
-/// An access that is refused for its number of pages edits nothing.
-#[test]
-fn counts_no_refused_edits() {
-    let few = Config { page_words: 8, edited_pages: 2, ..Config::new(100) };
-    let mut region = open::<u64>(few, &mut Alone);
-    region.edit(0..24).unwrap_err();
-    region.barrier(&mut Alone).unwrap();
-    assert_eq!([region.stats().diffs, region.stats().flushes], [0, 0]);
-}
-
 /// A barrier that comes while a rank waits for a lock, whose holder keeps it across the barrier.
 #[test]
 fn barrier_while_awaiting_lock() {
@@ -566,4 +415,73 @@ fn barrier_while_awaiting_lock() {
         }
         region.barrier(&mut job).unwrap();
     });
+}
+
+/// The CPU accesses pages only where its accesses are coherent with the transport's atomics.
+#[test]
+fn posts_accesses_beside_device_atomics() {
+    // A READ, a WRITE, and a fetch-and-add.
+    for (atomics, posted) in [(AtomicScope::Cpu, 0), (AtomicScope::Device, 3)] {
+        let simulator = |sizes| probeline_sim::Config {
+            direct_access: DirectAccess::All,
+            atomics,
+            ..probeline_sim::Config::new(1, sizes)
+        };
+        let ran = simulate::<u32, _>(Config::new(100), simulator, |region, job| {
+            region.edit(1..4).unwrap().fill(7);
+            region.barrier(job).unwrap();
+        });
+        assert_eq!(ran.1, posted, "{atomics:?}");
+    }
+}
+
+/// A rank that takes a lock at its own home again and again lets another one take it, also where a transport progresses
+/// only in polls.
+#[test]
+fn repeated_sections_let_others_run() {
+    let simulator = |sizes| probeline_sim::Config {
+        direct_access: DirectAccess::Own,
+        ..probeline_sim::Config::new(2, sizes)
+    };
+    let config = Config { locks: 1, ..Config::new(100) };
+    let (seen, _) = simulate::<u64, _>(config, simulator, |region, job| {
+        let is_waiter = job.me() == Owner(0);
+        let seen = (0..if is_waiter { 10_000 } else { 1 }).any(|_| {
+            region.acquire(0).unwrap();
+            if !is_waiter {
+                region.edit(0..1).unwrap()[0] = 1;
+            }
+            let seen = region.view(0..1).unwrap()[0] == 1;
+            region.release(0).unwrap();
+            seen
+        });
+        region.barrier(job).unwrap();
+        seen
+    });
+    assert_eq!(seen, [true; 2], "rank 0 saw nothing in 10,000 sections");
+}
+
+/// A rank whose operation has failed, and which knows it alone, fails the next barrier on all ranks.
+#[test]
+fn failed_rank_fails_next_barrier() {
+    // Many operations fail, and one rank has any.
+    let simulator =
+        |sizes| probeline_sim::Config::new(4, sizes).faulty(1, 1_000_000 / 3, &mut Rng::new(1, 0));
+    let config = Config { page_words: 8, ..Config::new(60) };
+    let (passed, _) = simulate::<u16, _>(config, simulator, |region, job| {
+        region.barrier(job).unwrap();
+        if job.me() == Owner(1) {
+            region.view(0..60).unwrap_err();
+        }
+        let passed = region.barrier(job);
+        assert!(region.view(0..0).is_err(), "the region is closed");
+        assert!(region.barrier(job).is_err(), "it stays closed");
+        passed
+    });
+    for (rank, passed) in (0..).map(Owner).zip(passed) {
+        match rank {
+            Owner(1) => assert!(matches!(passed, Err(CollectiveError::Operation(_))), "{passed:?}"),
+            _ => assert_eq!(passed, Err(CollectiveError::PartFailed { owner: Owner(1) })),
+        }
+    }
 }

@@ -82,7 +82,7 @@ impl Subject for Sections {
     }
 
     fn check(&self, litmus: &Litmus, max_moves: usize) -> Result<Explored, Stopped> {
-        check_bounded(*litmus, max_moves)
+        check(*litmus, max_moves)
     }
 
     fn smaller(&self, litmus: &Litmus) -> Vec<Litmus> {
@@ -102,7 +102,7 @@ impl Subject for Sections {
     }
 }
 
-/// Returns whether a rank lock_reads only at what its locks protect, and holds none at the end.
+/// Returns whether a rank looks only at what its locks protect, and holds none at the end.
 fn is_synchronised(script: &[Request]) -> bool {
     let mut held = [false; LOCKS];
     let is_valid = script.iter().all(|request| match *request {
