@@ -8,8 +8,8 @@ use bytemuck::{Pod, cast_slice_mut, try_cast_slice, try_cast_slice_mut};
 use probeline_pipeline::Error;
 use probeline_transport::{Transport, WORD_BYTES, load_bytes};
 
-use crate::config::Layout;
-use crate::context::{Task, Then};
+use crate::config::{Layout, reach};
+use crate::context::Task;
 use crate::directory::Role;
 use crate::memory::{Frame, Parts, Usage};
 use crate::ranges::{Slices, split};
@@ -101,10 +101,9 @@ where
         views: [Range<usize>; R],
         edits: [Range<usize>; W],
     ) -> Result<Slices<'_, T, R, W>, Error> {
-        for range in views.iter().chain(&edits) {
-            self.check_range(range)?;
-        }
-        let (views, edits) = (views.map(bytes_of::<T>), edits.map(bytes_of::<T>));
+        views.iter().chain(&edits).try_for_each(|range| self.bytes(range).map(drop))?;
+        let views = views.each_ref().map(bytes_of::<T>);
+        let edits = edits.each_ref().map(bytes_of::<T>);
         let all = || {
             let views = views.iter().map(|range| (range, Usage::View));
             views.chain(edits.iter().map(|range| (range, Usage::Edit)))
@@ -115,8 +114,8 @@ where
             self.prepare(all)?;
         }
         let (mut parts, layout, ..) = self.pipeline.shared_mut().parts()?;
-        let local = |range| layout.in_mirror(&range);
-        let bytes = (views.map(local), edits.clone().map(local));
+        let local = |range: &Range<usize>| layout.in_mirror(range);
+        let bytes = (views.each_ref().map(local), edits.each_ref().map(local));
         if W > 0 {
             let (views, edits) = bytes.clone();
             split(cast_slice_mut::<_, u8>(parts.mirror), views, edits).ok_or(Error::Overlap)?;
@@ -167,9 +166,11 @@ where
             if usage == Usage::View || frame.edit().is_some() {
                 return None;
             }
-            let has_begun = edited < layout.edited_pages && parts.begin_edit(layout, edited, page);
-            edited += u32::from(has_begun);
-            (!has_begun).then_some(layout.edited_pages)
+            if edited >= layout.edited_pages || parts.begin_edit(layout, edited, page).is_err() {
+                return Some(layout.edited_pages);
+            }
+            edited += 1;
+            None
         };
         let found = ranges().find_map(|(bytes, usage)| {
             let mut pages = layout.pages(bytes);
@@ -214,58 +215,57 @@ where
         self.begin(ranges)?.map_or(Ok(()), |found| Err(Error::Pages { needed, found }))
     }
 
-    /// Checks that the region has a range.
-    fn check_range(&self, range: &Range<usize>) -> Result<(), Error> {
-        if range.start > range.end {
-            return Err(Error::Range { start: range.start as u64 });
-        }
-        let last = range.end.saturating_sub(1) as u64;
-        if range.end > self.elements { Err(Error::Index { index: last }) } else { Ok(()) }
-    }
-
     /// Returns the region's bytes of a range of elements.
     #[inline]
     fn bytes(&self, range: &Range<usize>) -> Result<Range<usize>, Error> {
-        self.check_range(range)?;
-        Ok(bytes_of::<T>(range.clone()))
+        if range.start > range.end {
+            return Err(Error::Range { start: range.start as u64 });
+        }
+        if range.end > self.elements {
+            return Err(Error::Index { index: range.end.saturating_sub(1) as u64 });
+        }
+        Ok(bytes_of::<T>(range))
     }
 
     /// Sends the changes of all edited pages if the access has no room beside them.
     fn send_before(&mut self, pages: impl Iterator<Item = (u32, Usage)>) -> Result<(), Error> {
         let (mut must_send, mut edits) = (false, 0_u32);
         for (page, usage) in pages {
-            let Some(frame) = self.frame(page)? else { return Err(Error::Window) };
+            let frame = self.frame(page)?;
             must_send |= frame.must_send_before(page, usage);
             edits += u32::from(usage != Usage::View && frame.edit().is_none());
         }
         let context = self.pipeline.shared();
         let has_room = context.edited.saturating_add(edits) <= context.layout.edited_pages;
         if (must_send || !has_room) && context.edited > 0 {
-            self.start_flush(Then::Nothing)?;
+            self.start_flush(None)?;
             self.finish()?;
         }
         Ok(())
     }
 
-    pub(crate) fn frame(&mut self, page: u32) -> Result<Option<Frame>, Error> {
+    /// Returns the frame in which the mirror has a page, or another one.
+    pub(crate) fn frame(&mut self, page: u32) -> Result<Frame, Error> {
         let (parts, layout, ..) = self.pipeline.shared_mut().parts()?;
-        Ok(parts.frames.get(layout.frame(page)).copied())
+        parts.frames.get(layout.frame(page)).copied().ok_or(Error::Window)
     }
 
     /// Loads a page, or starts its READ, if the mirror lacks it.
     fn fetch(&mut self, page: u32) -> Result<(), Error> {
-        while self.frame(page)?.is_some_and(Frame::is_fetching) {
-            self.progress()?;
-        }
-        if self.frame(page)?.is_some_and(|frame| frame.has(page)) {
+        self.wait_for(page)?;
+        if self.frame(page)?.has(page) {
             return Ok(());
         }
         let (transport, context) = self.pipeline.parts();
         let must_register = context.parts()?.0.must_register(Role::Reader, page);
-        if let Some(words) = context.layout.reach(transport, page).filter(|_| !must_register) {
+        if let Some(words) = reach(transport, context.layout.page(page)).filter(|_| !must_register)
+        {
             // What was stored before this rank was told of it is loaded.
             fence(Acquire);
-            return context.take_page(page, |into| load_bytes(words, cast_slice_mut(into)));
+            return context.take_page(page, |into| {
+                load_bytes(words, cast_slice_mut(into));
+                Ok(())
+            });
         }
         while !self.pipeline.has_room() {
             self.progress()?;
@@ -278,7 +278,7 @@ where
     }
 
     fn wait_for(&mut self, page: u32) -> Result<(), Error> {
-        while self.frame(page)?.is_some_and(Frame::is_fetching) {
+        while self.frame(page)?.is_fetching() {
             self.progress()?;
         }
         Ok(())
@@ -299,7 +299,7 @@ where
                 break;
             }
             let frame = self.frame(page)?;
-            if frame.is_some_and(|frame| !frame.is_fetching() && frame.edit().is_none()) {
+            if !frame.is_fetching() && frame.edit().is_none() {
                 self.fetch(page)?;
             }
         }
@@ -309,7 +309,7 @@ where
 
 /// Returns the region's bytes of a range of its elements.
 #[inline]
-fn bytes_of<T>(range: Range<usize>) -> Range<usize> {
+pub(crate) fn bytes_of<T>(range: &Range<usize>) -> Range<usize> {
     range.start * size_of::<T>()..range.end * size_of::<T>()
 }
 

@@ -199,10 +199,16 @@ impl Config {
     }
 }
 
-/// Returns the words of `at`, if the CPU addresses them coherently with the transport.
-fn reach(transport: &impl Transport, at: Segment) -> Option<&[AtomicU64]> {
+/// Returns these words, if the CPU's accesses to them are coherent with the transport's.
+pub(crate) fn reach(transport: &impl Transport, at: Option<Segment>) -> Option<&[AtomicU64]> {
     let is_coherent = transport.caps().atomics == AtomicScope::Cpu;
-    transport.direct(at).filter(|_| is_coherent)
+    transport.direct(at?).filter(|_| is_coherent)
+}
+
+/// Returns `words` words of a segment from its word `start` on.
+pub(crate) fn part_of(segment: Segment, start: u32, words: u32) -> Segment {
+    let RemoteWord { owner, index } = segment.start;
+    Segment { start: RemoteWord { owner, index: index + u64::from(start) }, words }
 }
 
 /// Index of the states of locks among [`Layout::parts`].
@@ -289,34 +295,14 @@ impl Layout {
         self.homes.segment(page.into())
     }
 
-    /// Returns the words of a page at its home, if the CPU's accesses to them are coherent with the transport's.
-    pub(crate) fn reach<'t>(
-        &self,
-        transport: &'t impl Transport,
-        page: u32,
-    ) -> Option<&'t [AtomicU64]> {
-        reach(transport, self.page(page)?)
-    }
-
-    /// Returns the word of a lock's tickets, if the CPU's accesses to it are coherent with the transport's.
-    pub(crate) fn reach_lock<'t>(
-        &self,
-        transport: &'t impl Transport,
-        lock: u32,
-    ) -> Option<&'t AtomicU64> {
-        reach(transport, Segment { start: self.ticket_word(lock)?, words: 1 })?.first()
-    }
-
     /// Returns the word of a lock's tickets.
-    pub(crate) fn ticket_word(&self, lock: u32) -> Option<RemoteWord> {
-        Some(self.locks.segment(lock.into())?.start)
+    pub(crate) fn tickets(&self, lock: u32) -> Option<Segment> {
+        Some(Segment { words: TICKET_WORDS, ..self.locks.segment(lock.into())? })
     }
 
     /// Returns `words` words of a lock's list, from its word `start` on.
     pub(crate) fn list(&self, lock: u32, start: u32, words: u32) -> Option<Segment> {
-        let RemoteWord { owner, index } = self.ticket_word(lock)?;
-        let index = index + u64::from(TICKET_WORDS + start);
-        Some(Segment { start: RemoteWord { owner, index }, words })
+        Some(part_of(self.tickets(lock)?, TICKET_WORDS + start, words))
     }
 
     /// Returns the directory's entry of a page.

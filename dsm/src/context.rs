@@ -7,7 +7,7 @@ use bytemuck::{cast_slice, cast_slice_mut, try_from_bytes_mut};
 use probeline_pipeline::{Error, counters};
 use probeline_transport::{Owner, Transport, store_bytes};
 
-use crate::config::{HEAD_WORDS, Layout};
+use crate::config::{HEAD_WORDS, Layout, reach};
 use crate::directory::Role;
 use crate::edit::Change;
 use crate::lock::State;
@@ -57,12 +57,6 @@ impl Stats {
             Change::Part(..) => self.adds += 1,
         }
     }
-
-    /// Counts a page that was sent and noted.
-    pub(crate) fn note_sent(&mut self, log: &Log) {
-        self.diffs += 1;
-        self.overflows = log.overflows();
-    }
 }
 
 /// The call of a region that is in progress.
@@ -78,25 +72,19 @@ pub(crate) enum Task {
     },
     /// The operation was started.
     Started,
-    /// The changes of the first `next` edited pages were submitted, and `left` of them have not arrived.
+    /// The changes of the first `next` edited pages were submitted, and `left` of them have not arrived. Then a lock
+    /// may be released.
     Flush {
         next: u32,
         left: u32,
-        then: Then,
+        release: Option<u32>,
     },
-}
-
-/// The task that follows a flush.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Then {
-    Nothing,
-    Release { lock: u32 },
 }
 
 /// The state that all operations of a rank's region share.
 #[derive(Clone, Debug)]
 pub struct Context<M> {
-    memory: M,
+    pub(crate) memory: M,
     pub(crate) layout: Layout,
     pub(crate) me: Owner,
     pub(crate) max_lock_reads: u32,
@@ -138,11 +126,6 @@ impl<M: AsMut<[u64]>> Context<M> {
         }
     }
 
-    #[cfg(feature = "fault")]
-    pub(crate) fn memory(&self) -> &M {
-        &self.memory
-    }
-
     /// Returns the parts of the memory, the log and the counters.
     #[inline(always)]
     pub(crate) fn parts(&mut self) -> Result<(Parts<'_>, &Layout, &mut Log, &mut Stats), Error> {
@@ -154,11 +137,11 @@ impl<M: AsMut<[u64]>> Context<M> {
     pub(crate) fn take_page(
         &mut self,
         page: u32,
-        load: impl FnOnce(&mut [u64]),
+        load: impl FnOnce(&mut [u64]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (mut parts, layout, _, stats) = self.parts()?;
         let index = layout.frame(page);
-        load(parts.frame_words(layout, index));
+        load(parts.frame_words(layout, index))?;
         let frame = parts.frames.get_mut(index).ok_or(Error::Window)?;
         if !frame.is_fetching() {
             *frame = Frame::fetching(page);
@@ -195,7 +178,7 @@ impl<M: AsMut<[u64]>> Context<M> {
             let page = parts.edited_page(layout, nth)?;
             let is_unregistered = parts.must_register(Role::Writer, page);
             let (edit, mine) = parts.edit(layout, nth)?;
-            let Some(home) = layout.reach(transport, page) else { return Ok(nth) };
+            let Some(home) = reach(transport, layout.page(page)) else { return Ok(nth) };
             // With its changes a writer registers.
             if is_unregistered {
                 return Ok(nth);
@@ -217,8 +200,7 @@ impl<M: AsMut<[u64]>> Context<M> {
             #[cfg(test)]
             let next = if crate::model::is(crate::model::Mutant::HidesStores) { 0 } else { next };
             if next > 0 {
-                parts.note_changed(log, page);
-                stats.note_sent(log);
+                parts.note_sent(log, stats, page);
             }
         }
         Ok(edited)
@@ -355,15 +337,13 @@ impl<M: AsMut<[u64]>> Context<M> {
         let message = parts.messages.get_mut(..layout.message_words()).ok_or(Error::Window)?;
         let (head, pages) = message.split_at_mut_checked(MESSAGE_HEAD).ok_or(Error::Window)?;
         let mut count = 0;
-        let own = || log.since(parts.log, 0).filter(|(_, notice)| log.is_own(*notice));
-        // A bit for each page, where that is shorter than runs of pages, or than all of them.
-        let bits = layout.bitmap_words();
-        let has_all = own().any(|(_, notice)| notice.count == layout.page_count);
-        if bits <= pages.len() && (has_all || own().count() > bits) {
-            copy(parts.changed, pages.get_mut(..bits).unwrap_or_default())?;
+        // A bit for each page where there is room, of which none is lost, or else runs of pages.
+        if let Some(bits) = pages.get_mut(..layout.bitmap_words()) {
+            copy(parts.changed, bits)?;
             count = BITMAP;
         } else {
-            for ((_, notice), to) in own().zip(pages) {
+            let own = log.since(parts.log, 0).filter(|(_, notice)| log.is_own(*notice));
+            for ((_, notice), to) in own.zip(pages) {
                 *to = u64::from(notice.first) << 32 | u64::from(notice.count);
                 count += 1;
             }

@@ -30,6 +30,7 @@ use bytemuck::Pod;
 use probeline_pipeline::{Collective, CollectiveError, ConfigError, Error as OperationError};
 use probeline_transport::{Call, Exchange, Transport, WORD_BYTES};
 
+use crate::access::bytes_of;
 use crate::config::{Config, Layout};
 use crate::context::Stats;
 use crate::memory::{Frame, Usage};
@@ -212,7 +213,7 @@ where
             Collective::new(job, Call::method(NAME, "open"), 0).fail();
         }
         let (mut slot, views) = prepared?;
-        let (start, bytes) = (views.program().start(), views.program().bytes());
+        let (start, bytes) = (views.program.start(), views.program.bytes());
         let region = Region::open(engine, config, operations, views, job)?;
         let pages = region.pipeline.shared().layout.page_count;
         let (len, allowed) = (region.len(), vec![Access::None; pages as usize]);
@@ -284,8 +285,7 @@ where
         })?;
         let mut state = self.enter()?;
         let layout = state.region.pipeline.shared().layout;
-        let bytes = range.start * size_of::<T>()..range.end * size_of::<T>();
-        state.protect(layout.pages(&bytes), |_, allowed| allowed.max(access))
+        state.protect(layout.pages(&bytes_of::<T>(range)), |_, allowed| allowed.max(access))
     }
 
     /// Starts READs of pages, as [`Region::prefetch`] does. Their next access still faults.
@@ -366,7 +366,7 @@ impl<T: Pod, E: Transport, S: AsMut<[Operation]>> State<T, E, S> {
         let pages = layout.pages(&(at..at + 1));
         let mut allowed = self.allowed.get(pages.start as usize).copied().unwrap_or(Access::None);
         if allowed == Access::Write {
-            if !self.region.pipeline.shared().memory().may_lose_pages() {
+            if !self.region.pipeline.shared().memory.may_lose_pages() {
                 return Err(Error::Execution);
             }
             allowed = Access::None;
@@ -378,7 +378,7 @@ impl<T: Pod, E: Transport, S: AsMut<[Operation]>> State<T, E, S> {
             true => (Usage::Edit, Access::Write),
             false => (Usage::View, Access::Read),
         };
-        let has_edit = self.region.frame(pages.start)?.is_some_and(|frame| frame.edit().is_some());
+        let has_edit = self.region.frame(pages.start)?.edit().is_some();
         let edits = self.region.pipeline.shared().edited + u32::from(is_edit && !has_edit);
         self.region.touch(&(at..at + 1), usage)?;
         // Unless it had to send all changes first.
@@ -416,7 +416,7 @@ impl<T: Pod, E: Transport, S: AsMut<[Operation]>> State<T, E, S> {
             // page.
             let shared = self.region.pipeline.shared();
             let all = 0..shared.layout.page_count;
-            shared.memory().protect(&shared.layout, &all, Access::Write, Access::None)?;
+            shared.memory.protect(&shared.layout, &all, Access::Write, Access::None)?;
             self.allowed.fill(Access::None);
         }
         result
@@ -432,7 +432,7 @@ impl<T: Pod, E: Transport, S: AsMut<[Operation]>> State<T, E, S> {
         let layout = region.pipeline.shared().layout;
         let mut run = (0..0, Access::None, Access::None);
         for page in pages {
-            let frame = region.frame(page)?.ok_or(OperationError::Window)?;
+            let frame = region.frame(page)?;
             let Some(allowed) = allowed.get_mut(page as usize) else { continue };
             let next = access((page, frame), *allowed);
             let before = core::mem::replace(allowed, next);
@@ -440,11 +440,11 @@ impl<T: Pod, E: Transport, S: AsMut<[Operation]>> State<T, E, S> {
                 continue;
             }
             if run.0.end != page || (run.1, run.2) != (before, next) {
-                region.pipeline.shared().memory().protect(&layout, &run.0, run.1, run.2)?;
+                region.pipeline.shared().memory.protect(&layout, &run.0, run.1, run.2)?;
                 run = (page..page, before, next);
             }
             run.0.end = page + 1;
         }
-        region.pipeline.shared().memory().protect(&layout, &run.0, run.1, run.2)
+        region.pipeline.shared().memory.protect(&layout, &run.0, run.1, run.2)
     }
 }

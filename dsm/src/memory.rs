@@ -6,6 +6,7 @@ use bytemuck::{Pod, Zeroable, try_cast_slice_mut};
 use probeline_pipeline::Error;
 
 use crate::config::Layout;
+use crate::context::Stats;
 use crate::directory::{Known, Role};
 use crate::edit::Edit;
 use crate::lock::State;
@@ -186,11 +187,6 @@ impl<'m> Parts<'m> {
         self.known().is_some_and(|known| !known.is(role, page))
     }
 
-    /// Forgets what it knows of the directory, of an earlier region.
-    pub(crate) fn forget_directory(&mut self) {
-        self.known.fill(0);
-    }
-
     /// Drops the copies of all pages that others have written.
     pub(crate) fn drop_written(&mut self, layout: &Layout) {
         let words = core::mem::take(&mut self.known);
@@ -223,31 +219,24 @@ impl<'m> Parts<'m> {
         Ok((edit, self.mirror.get(frame).ok_or(Error::Window)?))
     }
 
-    /// Begins an edit of a page. Returns false without its words or the page's frame, which never lack.
+    /// Begins an edit of a page.
+    ///
+    /// # Errors
+    /// [`Error::Window`] without its words or the page's frame, which never lack.
     #[inline]
-    pub(crate) fn begin_edit(&mut self, layout: &Layout, nth: u32, page: u32) -> bool {
-        let words = layout.edit_words();
-        let edit = self.edits.get_mut(nth as usize * words..(nth as usize + 1) * words);
-        let edit = edit.and_then(<[_]>::split_first_mut);
-        let (Some((first, bits)), Some(frame)) = (edit, self.frames.get_mut(layout.frame(page)))
-        else {
-            return false;
-        };
-        *first = page.into();
-        bits.fill(0);
-        frame.set_edit(nth);
-        if layout.compares {
-            let words = layout.page_words as usize;
-            let twin = self.twins.get_mut(nth as usize * words..(nth as usize + 1) * words);
-            let page = self.mirror.get(range_of(layout, layout.frame(page)));
-            return copy(page.unwrap_or_default(), twin.unwrap_or_default()).is_ok();
-        }
-        true
+    pub(crate) fn begin_edit(&mut self, layout: &Layout, nth: u32, page: u32) -> Result<(), Error> {
+        let first = self.edits.get_mut(nth as usize * layout.edit_words());
+        *first.ok_or(Error::Window)? = page.into();
+        let (mut edit, words) = self.edit(layout, nth)?;
+        edit.begin(words)?;
+        self.frames.get_mut(layout.frame(page)).ok_or(Error::Window)?.set_edit(nth);
+        Ok(())
     }
 
-    /// Notes that this rank has changed a page.
-    pub(crate) fn note_changed(&mut self, log: &mut Log, page: u32) {
+    /// Notes that this rank has changed a page, and counts it.
+    pub(crate) fn note_sent(&mut self, log: &mut Log, stats: &mut Stats, page: u32) {
         log.note_own(self.log, page);
+        (stats.diffs, stats.overflows) = (stats.diffs + 1, log.overflows());
         if let Some(word) = self.changed.get_mut((page / u64::BITS) as usize) {
             *word |= 1 << (page % u64::BITS);
         }
@@ -255,12 +244,12 @@ impl<'m> Parts<'m> {
 
     /// Drops the copies of `count` pages from `first` on.
     pub(crate) fn drop_copies(&mut self, layout: &Layout, first: u32, count: u32) {
+        let pages = first..first.saturating_add(count);
         if count >= layout.frames {
-            let is_in = |page: u32| page.checked_sub(first).is_some_and(|offset| offset < count);
-            let mut frames = self.frames.iter_mut();
-            return frames.by_ref().filter(|frame| is_in(frame.page)).for_each(Frame::drop_copy);
+            let frames = self.frames.iter_mut();
+            return frames.filter(|frame| pages.contains(&frame.page)).for_each(Frame::drop_copy);
         }
-        for page in first..first.saturating_add(count) {
+        for page in pages {
             let frame = self.frames.get_mut(layout.frame(page));
             if let Some(frame) = frame.filter(|frame| frame.page == page) {
                 frame.drop_copy();

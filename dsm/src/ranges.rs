@@ -11,35 +11,26 @@ pub(crate) fn split<T, const R: usize, const W: usize>(
     reads: [Range<usize>; R],
     edits: [Range<usize>; W],
 ) -> Option<Slices<'_, T, R, W>> {
-    let mut views: [Option<&[T]>; R] = [const { None }; R];
+    let mut views: [Option<&mut [T]>; R] = [const { None }; R];
     let mut changes: [Option<&mut [T]>; W] = [const { None }; W];
     let (mut rest, mut start) = (data, 0);
     // Each iteration splits off the range that begins first, empty ones before others.
     for _ in 0..R + W {
-        let all = reads.iter().chain(&edits).enumerate();
-        let left = all.filter(|(nth, _)| match nth.checked_sub(R) {
-            None => views.get(*nth).is_some_and(Option::is_none),
-            Some(nth) => changes.get(nth).is_some_and(Option::is_none),
-        });
-        let (nth, range) = left.min_by_key(|(_, range)| (range.start, range.end))?;
+        let parts = views.iter_mut().chain(&mut changes);
+        let left = reads.iter().chain(&edits).zip(parts).filter(|(_, part)| part.is_none());
+        let (range, part) = left.min_by_key(|(range, _)| (range.start, range.end))?;
         if range.start == range.end {
             // Nothing, wherever it is.
-            match nth.checked_sub(R) {
-                None => *views.get_mut(nth)? = Some(&[]),
-                Some(nth) => *changes.get_mut(nth)? = Some(&mut []),
-            }
+            *part = Some(&mut []);
             continue;
         }
         let skipped = range.start.checked_sub(start)?;
         let (_, from) = core::mem::take(&mut rest).split_at_mut_checked(skipped)?;
-        let (part, after) = from.split_at_mut_checked(range.end.checked_sub(range.start)?)?;
-        (rest, start) = (after, range.end);
-        match nth.checked_sub(R) {
-            None => *views.get_mut(nth)? = Some(part),
-            Some(nth) => *changes.get_mut(nth)? = Some(part),
-        }
+        let (mine, after) = from.split_at_mut_checked(range.end.checked_sub(range.start)?)?;
+        (*part, rest, start) = (Some(mine), after, range.end);
     }
-    Some((views.map(Option::unwrap_or_default), changes.map(Option::unwrap_or_default)))
+    let views = views.map(|view| &*view.unwrap_or_default());
+    Some((views, changes.map(Option::unwrap_or_default)))
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use probeline_pipeline::{
 };
 use probeline_transport::{Call, Exchange, Transport};
 
-use crate::config::Config;
-use crate::context::{Context, Stats, Task, Then};
+use crate::config::{Config, reach};
+use crate::context::{Context, Stats, Task};
 use crate::lock::{Hold, TAKE};
 use crate::transfer::{Acquire, Outcome, Publish, Send, Transfer};
 
@@ -88,12 +88,8 @@ where
         })
     }
 
-    /// Creates the region without checking the parameters of the other ranks; [`open`](Self::open) includes
-    /// that check.
-    ///
-    /// # Errors
-    /// [`CollectiveError`]: an invalid configuration, or too little memory.
-    pub fn new(
+    /// Creates the region of this rank.
+    fn new(
         engine: E,
         config: Config,
         operations: S,
@@ -104,14 +100,10 @@ where
         let layout = config.layout::<T>(geometry.owners);
         let (found, needed) = (memory.as_mut().len() as u64, layout.memory_words() as u64);
         ConfigError::check_range("the words of the memory", found, needed, u64::MAX)?;
-        let mut context = Context::new(memory, layout, geometry.me, config.max_lock_reads);
-        let (mut parts, ..) = context.parts()?;
-        // Memory of an earlier region.
-        parts.frames.fill(bytemuck::Zeroable::zeroed());
-        parts.locks.fill(bytemuck::Zeroable::zeroed());
-        parts.seen.fill(0);
-        parts.changed.fill(0);
-        parts.forget_directory();
+        // Memory of an earlier region: all but its pages and twins.
+        let pages = layout.parts[0] + layout.parts[1];
+        memory.as_mut().get_mut(pages..).unwrap_or_default().fill(0);
+        let context = Context::new(memory, layout, geometry.me, config.max_lock_reads);
         let pipeline = Pipeline::new(engine, context, operations)?;
         Ok(Self::from_pipeline(pipeline, config.elements))
     }
@@ -174,8 +166,8 @@ where
     fn take_ticket(&mut self, lock: u32) -> Result<bool, Error> {
         let has_room = self.pipeline.has_room() && self.pipeline.fault().is_none();
         let (transport, context) = self.pipeline.parts();
-        let word = context.layout.reach_lock(transport, lock).filter(|_| has_room);
-        let Some(word) = word else { return Ok(false) };
+        let tickets = reach(transport, context.layout.tickets(lock)).filter(|_| has_room);
+        let Some([word]) = tickets else { return Ok(false) };
         if let Some(acquire) = Acquire::with_ticket(lock, word.fetch_add(TAKE, SeqCst), context)? {
             context.task = Task::Started;
             self.submit(acquire)?;
@@ -187,7 +179,8 @@ where
     /// published first.
     fn pass_on(&mut self, lock: u32) -> Result<bool, Error> {
         let (transport, context) = self.pipeline.parts();
-        let Some(word) = context.layout.reach_lock(transport, lock) else { return Ok(false) };
+        let tickets = reach(transport, context.layout.tickets(lock));
+        let Some([word]) = tickets else { return Ok(false) };
         if !context.has_published(lock)? {
             return Ok(false);
         }
@@ -221,7 +214,7 @@ where
         if self.pipeline.shared_mut().lock_state(lock)?.hold() != Hold::Holds {
             return Err(Error::Lock { lock, is_held: false });
         }
-        self.start_flush(Then::Release { lock })
+        self.start_flush(Some(lock))
     }
 
     /// Waits for all ranks: afterwards each sees all changes of all. Finishes what was started, sends the changes of
@@ -243,7 +236,7 @@ where
             finished => (finished, Ok(())),
         };
         let sent = finished.and_then(|()| {
-            self.start_flush(Then::Nothing)?;
+            self.start_flush(None)?;
             self.finish()
         });
         let passed = self.exchange_notices(sent.is_err(), job);
@@ -261,7 +254,7 @@ where
     /// As for [`access`](Self::access).
     pub fn start_barrier(&mut self) -> Result<(), Error> {
         self.check_idle()?;
-        self.start_flush(Then::Nothing)
+        self.start_flush(None)
     }
 
     /// Exchanges what all ranks have changed, or that one has failed.
@@ -298,7 +291,7 @@ where
     /// Ends a flush all of whose changes have arrived.
     fn end_flush(&mut self) -> Result<(), Error> {
         let Context { task, edited, .. } = *self.pipeline.shared();
-        let Task::Flush { next, left, then } = task else { return Ok(()) };
+        let Task::Flush { next, left, release } = task else { return Ok(()) };
         #[cfg(test)]
         let left = if crate::model::is(crate::model::Mutant::DoesNotWait) { 0 } else { left };
         if left > 0 || next < edited {
@@ -308,10 +301,7 @@ where
         fence(SeqCst);
         let context = self.pipeline.shared_mut();
         context.end_edits()?;
-        context.task = match then {
-            Then::Nothing => Task::None,
-            Then::Release { lock } => Task::Release { lock },
-        };
+        context.task = release.map_or(Task::None, |lock| Task::Release { lock });
         Ok(())
     }
 
@@ -340,27 +330,28 @@ where
         Ok(())
     }
 
-    pub(crate) fn start_flush(&mut self, then: Then) -> Result<(), Error> {
+    /// Starts to send the changes of all edited pages, and then maybe to release a lock.
+    pub(crate) fn start_flush(&mut self, release: Option<u32>) -> Result<(), Error> {
         let context = self.pipeline.shared_mut();
-        context.task = Task::Flush { next: 0, left: 0, then };
+        context.task = Task::Flush { next: 0, left: 0, release };
         context.compare_edits()
     }
 
     /// Stores the changes of edited pages, or submits them as long as there are free operations.
     fn submit_changes(&mut self) -> Result<(), Error> {
-        while let Context { task: Task::Flush { next, left, then }, edited, .. } =
+        while let Context { task: Task::Flush { next, left, release }, edited, .. } =
             *self.pipeline.shared_mut()
             && next < edited
         {
+            let has_room = self.pipeline.has_room();
             let (transport, context) = self.pipeline.parts();
-            let sent = context.send_direct(transport, next)?;
-            context.task = Task::Flush { next: sent, left, then };
-            if sent == edited || !self.pipeline.has_room() {
+            let edit = context.send_direct(transport, next)?;
+            let is_posted = u32::from(has_room && edit < edited);
+            context.task = Task::Flush { next: edit + is_posted, left: left + is_posted, release };
+            if is_posted == 0 {
                 break;
             }
-            let task = Task::Flush { next: sent + 1, left: left + 1, then };
-            self.pipeline.shared_mut().task = task;
-            self.submit(Send::start(sent))?;
+            self.submit(Send::start(edit))?;
         }
         Ok(())
     }
@@ -378,10 +369,8 @@ where
     /// Polls the transport once, and takes the results of operations.
     fn take_results(&mut self) -> Result<(), Error> {
         let mut out = [Finished::default(); RESULTS];
-        let finished = self.pipeline.poll_into(&mut out);
-        let finished = finished.map(<[_]>::len);
-        let count =
-            finished.inspect_err(|error| self.pipeline.shared_mut().failed = Some(*error))?;
+        let polled = self.pipeline.poll_into(&mut out).map(<[_]>::len);
+        let count = polled.inspect_err(|error| self.pipeline.shared_mut().failed = Some(*error))?;
         let context = self.pipeline.shared_mut();
         let mut waits = Ok(());
         for Finished { result, .. } in out.iter().take(count) {

@@ -1,9 +1,9 @@
 //! The machine of a region's operations: fetch a page, send its changes, acquire a lock, pass it on.
 
 use probeline_pipeline::{Completed, Error, Machine, Next, Port, Run, Step, Stop};
-use probeline_transport::{Local, PostError, RemoteWord, Segment, Transport};
+use probeline_transport::{Local, PostError, Segment, Transport};
 
-use crate::config::HEAD_WORDS;
+use crate::config::{HEAD_WORDS, part_of};
 use crate::context::{Context, pieces};
 use crate::directory::{Role, TOLD_HEAD, TOLD_PAGES, holders};
 use crate::edit::Change;
@@ -99,17 +99,11 @@ fn slot_words(port: &Port<'_, impl Transport>, start: u32, words: u32) -> Local 
     Local { slot: port.slot(0), start, words }
 }
 
-/// Returns `words` words of a segment from its word `start` on.
-fn part_of(segment: Segment, start: u32, words: u32) -> Segment {
-    let RemoteWord { owner, index } = segment.start;
-    Segment { start: RemoteWord { owner, index: index + u64::from(start) }, words }
-}
-
 /// The part of the atomic by which a rank registers in the directory.
 const REGISTER: u8 = 1;
 
 /// Reads a page, and registers as a reader of it beside that if there is a directory.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug, Default, Hash)]
 pub struct Fetch {
     page: u32,
     posted: u32,
@@ -120,7 +114,7 @@ pub struct Fetch {
 
 impl Fetch {
     pub(crate) fn start(page: u32) -> Transfer {
-        Transfer::Fetch(Self { page, posted: 0, in_flight: 0, acquires: 0 })
+        Transfer::Fetch(Self { page, ..Self::default() })
     }
 
     /// Takes what the directory's entry was before this rank has registered. If the rank has acquired a lock since it has
@@ -162,15 +156,13 @@ impl Fetch {
             return Ok(Step::Wait);
         }
         let from = port.landed(slot_words(port, 0, shared.layout.page_words))?;
-        let mut copied = Ok(());
-        shared.take_page(self.page, |into| copied = copy(from, into))?;
-        copied?;
+        shared.take_page(self.page, |into| copy(from, into))?;
         Ok(Step::Done(Outcome::Fetched))
     }
 }
 
 /// Sends the changes of an edited page: all its WRITEs and fetch-and-adds together.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug, Default, Hash)]
 pub struct Send {
     edit: u32,
     /// The first word not sent.
@@ -189,9 +181,7 @@ pub struct Send {
 
 impl Send {
     pub(crate) fn start(edit: u32) -> Transfer {
-        let (registers, told, tells) = (false, (0, 0), 0);
-        let (next, in_flight, is_staged) = (0, 0, false);
-        Transfer::Send(Self { edit, next, in_flight, is_staged, registers, told, tells })
+        Transfer::Send(Self { edit, ..Self::default() })
     }
 
     #[allow(clippy::cast_possible_truncation, reason = "words of a page")]
@@ -256,14 +246,11 @@ impl Send {
             return Ok(Step::Wait);
         }
         if self.is_staged {
-            parts.note_changed(log, page);
-            stats.note_sent(log);
+            parts.note_sent(log, stats, page);
         }
         Ok(Step::Done(Outcome::Sent))
     }
-}
 
-impl Send {
     /// Takes what the directory's entry was before this rank has registered.
     fn registered<M: AsMut<[u64]>>(
         &mut self,
@@ -361,14 +348,11 @@ impl Acquire {
         port: &mut Port<'_, impl Transport>,
     ) -> Next<Outcome> {
         let layout = &shared.layout;
-        let at = layout.ticket_word(self.lock).ok_or(PostError::OutOfRange)?;
+        let tickets = layout.tickets(self.lock).ok_or(PostError::OutOfRange)?;
         match self.step {
-            Lock::Take => port.fetch_add(0, at, TAKE)?,
-            Lock::Confirm => port.fetch_add(0, at, 0)?,
-            Lock::Poll => {
-                let from = Segment { start: at, words: 1 };
-                port.read(0, from, slot_words(port, 0, 1))?;
-            }
+            Lock::Take => port.fetch_add(0, tickets.start, TAKE)?,
+            Lock::Confirm => port.fetch_add(0, tickets.start, 0)?,
+            Lock::Poll => port.read(0, tickets, slot_words(port, 0, tickets.words))?,
             Lock::Told => {
                 let told = layout.told(shared.me.0).ok_or(PostError::OutOfRange)?;
                 port.fetch_add(0, told.start, 0)?;
@@ -423,9 +407,7 @@ impl Acquire {
         }
         self.advance(shared, port)
     }
-}
 
-impl Acquire {
     /// Returns the words of a slot from word `start` of this rank's bytes on.
     fn bytes<M>(&self, shared: &Context<M>, start: u32) -> Result<Segment, PostError> {
         let told = shared.layout.told(shared.me.0).ok_or(PostError::OutOfRange)?;
@@ -472,7 +454,7 @@ impl Acquire {
 }
 
 /// Writes what the list of a lock lacks, then passes the lock on.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug, Default, Hash)]
 pub struct Publish {
     lock: u32,
     /// The new notices, once the slot has them.
@@ -485,13 +467,7 @@ pub struct Publish {
 
 impl Publish {
     pub(crate) fn start(lock: u32) -> Transfer {
-        Transfer::Publish(Self {
-            lock,
-            notices: None,
-            posted: 0,
-            in_flight: 0,
-            is_passed_on: false,
-        })
+        Transfer::Publish(Self { lock, ..Self::default() })
     }
 
     fn advance<M: AsMut<[u64]>>(
@@ -505,7 +481,7 @@ impl Publish {
         #[cfg(test)]
         let is_written = is_written || crate::model::is(crate::model::Mutant::PassesOnEarly);
         if !self.is_passed_on && is_written {
-            let at = shared.layout.ticket_word(self.lock).ok_or(PostError::OutOfRange)?;
+            let at = shared.layout.tickets(self.lock).ok_or(PostError::OutOfRange)?.start;
             let state = shared.lock_state(self.lock)?;
             let mut passed = *state;
             let has_notices = self.notices.is_some_and(|(first, end)| end > first);

@@ -71,16 +71,14 @@ impl Drop for Mapping {
 /// Both views of a region's private memory.
 pub(super) struct Views {
     library: Mapping,
-    words: usize,
-    program: Mapping,
+    pub(super) program: Mapping,
     /// What protects the program's view; without one, mprotect(2) does.
     userfaultfd: Option<Userfaultfd>,
 }
 
 impl Views {
     pub(super) fn new(layout: &Layout, protection: Protection) -> Result<Self, Error> {
-        let words = layout.memory_words();
-        let bytes = words.saturating_mul(WORD_BYTES);
+        let bytes = layout.memory_words().saturating_mul(WORD_BYTES);
         // SAFETY: memfd_create(2): a terminated name.
         let file = unsafe { libc::memfd_create(c"probeline-dsm".as_ptr(), libc::MFD_CLOEXEC) };
         check("memfd_create", file)?;
@@ -96,20 +94,12 @@ impl Views {
             Protection::Mprotect => (Access::None, None),
             Protection::Userfaultfd => (Access::Write, Some(Userfaultfd::open()?)),
         };
-        let this = Self {
-            library,
-            words,
-            program: Mapping::new(Some(&file), mirror, access)?,
-            userfaultfd,
-        };
+        let program = Mapping::new(Some(&file), mirror, access)?;
+        let this = Self { library, program, userfaultfd };
         if let Some(userfaultfd) = &this.userfaultfd {
             userfaultfd.register(this.program.bytes_at(&(0..mirror)))?;
         }
         Ok(this)
-    }
-
-    pub(super) fn program(&self) -> &Mapping {
-        &self.program
     }
 
     /// Returns whether an access that is allowed may fault, because the kernel has taken the page away.
@@ -141,10 +131,11 @@ impl Views {
 impl AsMut<[u64]> for Views {
     #[inline(always)]
     fn as_mut(&mut self) -> &mut [u64] {
+        let words = self.library.bytes / WORD_BYTES;
         // SAFETY: `new` has mapped these words, readable and writable, until `self` is dropped. No other reference
         // to them exists: the program's view is of cells, at other addresses, which its one thread does not access while
         // the library runs, in a call or in the handler of its fault.
-        unsafe { core::slice::from_raw_parts_mut(self.library.start.cast(), self.words) }
+        unsafe { core::slice::from_raw_parts_mut(self.library.start.cast(), words) }
     }
 }
 
