@@ -108,6 +108,11 @@ pub struct Run {
     pub sequential_ns: u64,
 }
 
+/// Three ranges to view.
+type Views = [Range<usize>; 3];
+/// The elements of [`Views`], and those to edit.
+type Changed<'m, T> = ([&'m [T]; 3], &'m mut [T]);
+
 /// Memory that all ranks share.
 trait Shared<T> {
     fn rank(&self) -> usize;
@@ -115,11 +120,7 @@ trait Shared<T> {
     fn view(&mut self, range: Range<usize>) -> Result<&[T], Error>;
     fn edit(&mut self, range: Range<usize>) -> Result<&mut [T], Error>;
     /// Returns three ranges to view and one to edit, which is apart from them.
-    fn change(
-        &mut self,
-        views: [Range<usize>; 3],
-        edit: Range<usize>,
-    ) -> Result<([&[T]; 3], &mut [T]), Error>;
+    fn change(&mut self, views: Views, edit: Range<usize>) -> Result<Changed<'_, T>, Error>;
     /// Runs `change` while no other rank is in a change under this lock.
     fn locked(
         &mut self,
@@ -128,7 +129,7 @@ trait Shared<T> {
     ) -> Result<(), Error>;
     fn barrier(&mut self) -> Result<(), Error>;
     /// Notes floating-point operations that this rank has done, for which a simulated CPU takes its time.
-    fn work(&mut self, flops: u64) -> Result<(), Error>;
+    fn work(&mut self, flops: u64);
 }
 
 /// A memory with a clock and counters.
@@ -158,9 +159,9 @@ const BEYOND: &str = "ranges beyond the memory, or not apart";
 /// Returns ranges of a memory, of which the last is to edit.
 fn disjoint<T>(
     memory: &mut [T],
-    [first, second, third]: [Range<usize>; 3],
+    [first, second, third]: Views,
     edit: Range<usize>,
-) -> Result<([&[T]; 3], &mut [T]), Error> {
+) -> Result<Changed<'_, T>, Error> {
     let [first, second, third, edit] = memory
         .get_disjoint_mut([first, second, third, edit])
         .map_err(|_| Error::Wrong(BEYOND.to_owned()))?;
@@ -184,11 +185,7 @@ impl<T> Shared<T> for Alone<T> {
         self.memory.get_mut(range).ok_or_else(|| Error::Wrong(BEYOND.to_owned()))
     }
 
-    fn change(
-        &mut self,
-        views: [Range<usize>; 3],
-        edit: Range<usize>,
-    ) -> Result<([&[T]; 3], &mut [T]), Error> {
+    fn change(&mut self, views: Views, edit: Range<usize>) -> Result<Changed<'_, T>, Error> {
         disjoint(&mut self.memory, views, edit)
     }
 
@@ -204,9 +201,8 @@ impl<T> Shared<T> for Alone<T> {
         Ok(())
     }
 
-    fn work(&mut self, flops: u64) -> Result<(), Error> {
+    fn work(&mut self, flops: u64) {
         self.flops += flops;
-        Ok(())
     }
 }
 
@@ -218,19 +214,6 @@ struct Pages<'e, T, E> {
     page_words: u32,
     /// Words that have been copied, as far as a simulated CPU has taken its time for them.
     copied: u64,
-}
-
-impl<T: bytemuck::Pod, E: Timed> Pages<'_, T, E> {
-    /// Lets a simulated CPU take the time of work and of what it has copied between pages and slots.
-    fn spend(&mut self, flops: u64) {
-        let Stats { fetches, written_words, adds, .. } = *self.region.stats();
-        let words = fetches * u64::from(self.page_words) + written_words + adds;
-        let copied = words - core::mem::replace(&mut self.copied, words);
-        let ns = self.costs.flops_ns(flops) + self.costs.bytes_ns(8 * copied);
-        if ns > 0 {
-            self.region.engine_mut().pass(ns);
-        }
-    }
 }
 
 impl<T: bytemuck::Pod, E: Timed> Shared<T> for Pages<'_, T, E> {
@@ -250,11 +233,7 @@ impl<T: bytemuck::Pod, E: Timed> Shared<T> for Pages<'_, T, E> {
         Ok(self.region.edit(range)?)
     }
 
-    fn change(
-        &mut self,
-        views: [Range<usize>; 3],
-        edit: Range<usize>,
-    ) -> Result<([&[T]; 3], &mut [T]), Error> {
+    fn change(&mut self, views: Views, edit: Range<usize>) -> Result<Changed<'_, T>, Error> {
         let (views, [edit]) = self.region.access(views, [edit])?;
         Ok((views, edit))
     }
@@ -270,13 +249,19 @@ impl<T: bytemuck::Pod, E: Timed> Shared<T> for Pages<'_, T, E> {
     }
 
     fn barrier(&mut self) -> Result<(), Error> {
-        self.spend(0);
+        self.work(0);
         Ok(self.region.barrier(&mut *self.exchange)?)
     }
 
-    fn work(&mut self, flops: u64) -> Result<(), Error> {
-        self.spend(flops);
-        Ok(())
+    /// Takes the time of what was copied between pages and slots as well.
+    fn work(&mut self, flops: u64) {
+        let Stats { fetches, written_words, adds, .. } = *self.region.stats();
+        let words = fetches * u64::from(self.page_words) + written_words + adds;
+        let copied = words - core::mem::replace(&mut self.copied, words);
+        let ns = self.costs.flops_ns(flops) + self.costs.bytes_ns(8 * copied);
+        if ns > 0 {
+            self.region.engine_mut().pass(ns);
+        }
     }
 }
 

@@ -92,7 +92,7 @@ impl Barnes {
             Some(before)
         });
         let before = counts.collect();
-        memory.work(self.bodies as u64 * KEY_FLOPS)?;
+        memory.work(self.bodies as u64 * KEY_FLOPS);
         Ok(Sorted { octants, before, side })
     }
 
@@ -143,7 +143,7 @@ impl Barnes {
             if nodes.is_empty() {
                 continue;
             }
-            memory.work(nodes.len() as u64 * NODE_FLOPS)?;
+            memory.work(nodes.len() as u64 * NODE_FLOPS);
             let range = self.nodes(sorted.before[nth], nodes.len());
             memory.edit(range)?.copy_from_slice(nodes.as_flattened());
         }
@@ -205,7 +205,7 @@ impl Barnes {
                 let body = memory.view(range.clone())?;
                 let mut pull = Pull::on(body);
                 self.pull_of_cell(memory, (&top, &sorted.before), (0, 0), &mut pull)?;
-                memory.work(pull.count * INTERACTION_FLOPS)?;
+                memory.work(pull.count * INTERACTION_FLOPS);
                 // Only what changes: other ranks have other bodies of the page.
                 let body = memory.edit(range.start + PLACE..range.start + WORK + 1)?;
                 pull.advance(body);

@@ -22,7 +22,7 @@ use probeline::transport::{AtomicScope, Exchange, Sizes};
 use self::diff::{Message, changed, runs};
 use self::home::{ACQUIRE, FETCH, Home, LEAVE, RELEASE, home_owner, owner};
 use self::port::{Layout, Port, REQUEST_HEAD, number};
-use super::{Costs, Kernel, Measured, Shared};
+use super::{Changed, Costs, Kernel, Measured, Shared, Views};
 use crate::{Error, Timed};
 
 /// The buffers for diffs of a rank.
@@ -294,11 +294,7 @@ impl<T: Pod, E: Timed> Shared<T> for Homes<'_, T, E> {
         Ok(&mut cast_slice_mut(&mut self.mirror)[range])
     }
 
-    fn change(
-        &mut self,
-        views: [Range<usize>; 3],
-        edit: Range<usize>,
-    ) -> Result<([&[T]; 3], &mut [T]), Error> {
+    fn change(&mut self, views: Views, edit: Range<usize>) -> Result<Changed<'_, T>, Error> {
         views.iter().try_for_each(|range| self.fault(range, false))?;
         self.fault(&edit, true)?;
         super::disjoint(cast_slice_mut(&mut self.mirror), views, edit)
@@ -344,9 +340,8 @@ impl<T: Pod, E: Timed> Shared<T> for Homes<'_, T, E> {
         Ok(())
     }
 
-    fn work(&mut self, flops: u64) -> Result<(), Error> {
+    fn work(&mut self, flops: u64) {
         self.port.work(self.port.costs.flops_ns(flops));
-        Ok(())
     }
 }
 

@@ -131,7 +131,7 @@ impl Ocean {
                     let sum = above[at] + below[at] + here[at - 1] + here[at + 1];
                     here[at] = (sum - step_squared * right[at]) / grid.weight(row, at);
                 }
-                memory.work((grid.inner / 2 * SWEEP_FLOPS) as u64)?;
+                memory.work((grid.inner / 2 * SWEEP_FLOPS) as u64);
             }
             grid.barrier(memory)?;
         }
@@ -145,7 +145,7 @@ impl Ocean {
         grid: Grid,
         row: usize,
     ) -> Result<Vec<f64>, Error> {
-        memory.work((grid.inner * RESIDUAL_FLOPS) as u64)?;
+        memory.work((grid.inner * RESIDUAL_FLOPS) as u64);
         let rows = grid.row(row - 1).start..grid.row(row + 1).end;
         let ([rows, right, _], _) = memory.change([rows, grid.right(row), 0..0], 0..0)?;
         let (above, rows) = rows.split_at(grid.side());
@@ -176,7 +176,7 @@ impl Ocean {
                 right[at] = four / 4.0;
             }
             memory.edit(coarse.row(row))?.fill(0.0);
-            memory.work((coarse.inner * MOVE_FLOPS) as u64)?;
+            memory.work((coarse.inner * MOVE_FLOPS) as u64);
         }
         grid.barrier(memory)?;
         self.cycle(memory, level + 1)?;
@@ -191,7 +191,7 @@ impl Ocean {
                 let [nearer, farther] = nearest(at).map(|at| 3.0 * near[at] + far[at]);
                 *here += (3.0 * nearer + farther) / 16.0;
             }
-            memory.work((grid.inner * MOVE_FLOPS) as u64)?;
+            memory.work((grid.inner * MOVE_FLOPS) as u64);
         }
         grid.barrier(memory)?;
         self.sweep(memory, grid, SWEEPS)

@@ -177,7 +177,7 @@ impl Sort {
     ) -> Result<(), Error> {
         let (rank, ranks, len) = (memory.rank(), memory.ranks(), self.len());
         let counts = self.count(iteration, rank == 0);
-        memory.work((self.keys.borrow().len() * KEY_FLOPS + len * COUNT_FLOPS) as u64)?;
+        memory.work((self.keys.borrow().len() * KEY_FLOPS + len * COUNT_FLOPS) as u64);
         let table = turn % TABLES * len;
         // Each rank begins with a different part, so that no rank waits.
         for nth in 0..ranks {
