@@ -28,7 +28,9 @@ pub(crate) enum Work {
     /// Accesses of the table's windows without a table: the limits of the machine's memory.
     DependentReads,
     PrefetchedReads,
+    KeyedReads,
     ReadsThenSwaps,
+    KeyedReadsThenSwaps,
 }
 
 impl Work {
@@ -36,8 +38,13 @@ impl Work {
     pub(crate) const OF_RANKS: [Self; 5] =
         [Self::Insert, Self::Find, Self::InsertBatch, Self::Hit, Self::FindBatch];
     /// The limits of memory, as [`Rank::limits`] returns them.
-    pub(crate) const LIMITS: [Self; 3] =
-        [Self::DependentReads, Self::PrefetchedReads, Self::ReadsThenSwaps];
+    pub(crate) const LIMITS: [Self; 5] = [
+        Self::DependentReads,
+        Self::PrefetchedReads,
+        Self::KeyedReads,
+        Self::ReadsThenSwaps,
+        Self::KeyedReadsThenSwaps,
+    ];
 
     /// Returns whether it wants new keys.
     pub(crate) fn is_insert(self) -> bool {

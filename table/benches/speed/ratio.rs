@@ -7,9 +7,10 @@ use super::rank::Work;
 use super::sets::Kind;
 use super::tables::Variant;
 
-use By::{BestSet, HalfLimit, OneRank, Own, OwnTime, UnsharedSet};
+use By::{BestSet, HalfLimit, Limit, OneRank, Own, OwnTime, UnsharedSet};
 use Work::{
-    DependentReads, Find, FindBatch, Hit, Insert, InsertBatch, PrefetchedReads, ReadsThenSwaps,
+    DependentReads, Find, FindBatch, Hit, Insert, InsertBatch, KeyedReads, KeyedReadsThenSwaps,
+    PrefetchedReads, ReadsThenSwaps,
 };
 
 /// Load factors that are measured, in thousandths.
@@ -23,6 +24,8 @@ const SCALING: f64 = 1.7;
 enum By {
     /// The rate of other work on the same table or on its memory.
     Own(Work),
+    /// One of two limits of the table's memory: addresses computed, or chosen by keys in memory.
+    Limit(Work, Work),
     /// Half of a limit of the table's memory: an operation accesses two random lines, the second
     /// after the first.
     HalfLimit(Work),
@@ -49,17 +52,23 @@ const FINDS_BY_BEST: &str = "batched finds / finds of the best concurrent set";
 const INSERTS_BY_BEST: &str = "batched inserts / inserts of the best concurrent set";
 const FINDS_BY_READS: &str = "batched finds / prefetched reads";
 const INSERTS_BY_SWAPS: &str = "batched inserts / prefetched read-then-CAS";
-const READS: By = Own(PrefetchedReads);
-const SWAPS: By = Own(ReadsThenSwaps);
+const FINDS_BY_KEYED: &str = "batched finds / prefetched reads, keys in memory";
+const INSERTS_BY_KEYED: &str = "batched inserts / prefetched read-then-CAS, keys in memory";
+const COMPUTED_READS: By = Limit(PrefetchedReads, KeyedReads);
+const LOADED_READS: By = Limit(KeyedReads, PrefetchedReads);
+const COMPUTED_SWAPS: By = Limit(ReadsThenSwaps, KeyedReadsThenSwaps);
+const LOADED_SWAPS: By = Limit(KeyedReadsThenSwaps, ReadsThenSwaps);
 const HIT_BY_READ: &str = "time of a hit / time of a dependent read";
 const FINDS_BY_BLOCKING: &str = "batched finds / blocking finds";
 const INSERTS_BY_BLOCKING: &str = "batched inserts / blocking inserts";
 const FINDS_BY_UNSHARED: &str = "batched finds / finds of hashbrown";
 const INSERTS_BY_UNSHARED: &str = "batched inserts / inserts of hashbrown";
 
-const NARROW_RATIOS: [Ratio; 15] = [
-    (1, FINDS_BY_READS, FindBatch, READS, &[(500, 0.75), (900, 0.45)]),
-    (1, INSERTS_BY_SWAPS, InsertBatch, SWAPS, &[(500, 0.55), (900, 0.2)]),
+const NARROW_RATIOS: [Ratio; 19] = [
+    (1, FINDS_BY_READS, FindBatch, COMPUTED_READS, &[(500, 0.75), (900, 0.45)]),
+    (1, FINDS_BY_KEYED, FindBatch, LOADED_READS, &[]),
+    (1, INSERTS_BY_SWAPS, InsertBatch, COMPUTED_SWAPS, &[(500, 0.55), (900, 0.2)]),
+    (1, INSERTS_BY_KEYED, InsertBatch, LOADED_SWAPS, &[]),
     (1, FINDS_BY_BLOCKING, FindBatch, Own(Find), OVERLAPPED),
     (1, INSERTS_BY_BLOCKING, InsertBatch, Own(Insert), OVERLAPPED),
     (1, FINDS_BY_BEST, FindBatch, BestSet(Find), FINDS_FASTER),
@@ -67,8 +76,10 @@ const NARROW_RATIOS: [Ratio; 15] = [
     (1, FINDS_BY_UNSHARED, FindBatch, UnsharedSet(Find), NO_SLOWER),
     (1, INSERTS_BY_UNSHARED, InsertBatch, UnsharedSet(Insert), NO_SLOWER),
     (1, HIT_BY_READ, Hit, OwnTime(DependentReads), &[(500, 1.3), (900, 1.3)]),
-    (2, FINDS_BY_READS, FindBatch, READS, &[]),
-    (2, INSERTS_BY_SWAPS, InsertBatch, SWAPS, &[]),
+    (2, FINDS_BY_READS, FindBatch, COMPUTED_READS, &[]),
+    (2, FINDS_BY_KEYED, FindBatch, LOADED_READS, &[]),
+    (2, INSERTS_BY_SWAPS, InsertBatch, COMPUTED_SWAPS, &[]),
+    (2, INSERTS_BY_KEYED, InsertBatch, LOADED_SWAPS, &[]),
     (2, FINDS_BY_BEST, FindBatch, BestSet(Find), FINDS_FASTER),
     (2, INSERTS_BY_BEST, InsertBatch, BestSet(Insert), INSERTS_FASTER),
     (2, "batched finds / those of one rank", FindBatch, OneRank(PrefetchedReads), &[]),
@@ -79,11 +90,12 @@ const WIDE_FASTER: Targets = &[(500, 1.5), (900, 1.5)];
 const FINDS_BY_TWO_READS: &str = "batched finds / half the prefetched reads (2 lines a find)";
 const INSERTS_BY_ONE_SWAP: &str = "batched inserts / prefetched read-then-CAS (1 line, no entry)";
 const TWO_READS: By = HalfLimit(PrefetchedReads);
+const ONE_SWAP: By = Own(ReadsThenSwaps);
 
 /// The limit of inserts leaves out the WRITE of the entry, to lines that follow each other.
 const WIDE_RATIOS: [Ratio; 13] = [
     (1, FINDS_BY_TWO_READS, FindBatch, TWO_READS, &[]),
-    (1, INSERTS_BY_ONE_SWAP, InsertBatch, SWAPS, &[]),
+    (1, INSERTS_BY_ONE_SWAP, InsertBatch, ONE_SWAP, &[]),
     (1, FINDS_BY_BLOCKING, FindBatch, Own(Find), &[]),
     (1, INSERTS_BY_BLOCKING, InsertBatch, Own(Insert), &[]),
     (1, FINDS_BY_BEST, FindBatch, BestSet(Find), &[]),
@@ -92,7 +104,7 @@ const WIDE_RATIOS: [Ratio; 13] = [
     (1, INSERTS_BY_UNSHARED, InsertBatch, UnsharedSet(Insert), &[]),
     (1, HIT_BY_READ, Hit, OwnTime(DependentReads), &[]),
     (2, FINDS_BY_TWO_READS, FindBatch, TWO_READS, &[]),
-    (2, INSERTS_BY_ONE_SWAP, InsertBatch, SWAPS, &[]),
+    (2, INSERTS_BY_ONE_SWAP, InsertBatch, ONE_SWAP, &[]),
     (2, FINDS_BY_BEST, FindBatch, BestSet(Find), WIDE_FASTER),
     (2, INSERTS_BY_BEST, InsertBatch, BestSet(Insert), WIDE_FASTER),
 ];
@@ -114,6 +126,8 @@ pub(crate) struct Row {
     pub(crate) baseline: f64,
     /// The least ratio of rates, or the largest of times.
     pub(crate) target: Option<f64>,
+    /// Whether `baseline` is the lowest limit of this work.
+    pub(crate) holds: bool,
 }
 
 impl Row {
@@ -134,7 +148,8 @@ impl Display for Row {
         let (unit, side) = if self.is_time { ("ns", "<=") } else { ("M/s", ">=") };
         write!(f, "{name:62} {case:30} {measured:8.1} {baseline:8.1} {unit:3} {ratio:7.3}")?;
         let verdict = if self.is_met() == Some(true) { "met" } else { "MISSED" };
-        self.target.map_or(Ok(()), |target| write!(f, "  {side} {target:.2} {verdict}"))
+        self.target.map_or(Ok(()), |target| write!(f, "  {side} {target:.2} {verdict}"))?;
+        if self.holds { write!(f, "  (the lower limit)") } else { Ok(()) }
     }
 }
 
@@ -171,7 +186,7 @@ impl Rates {
     fn pair(&self, what: What, by: By) -> Option<(f64, f64)> {
         let rate = self.median(what)?;
         let (work, is_concurrent) = match by {
-            Own(work) | OwnTime(work) => {
+            Own(work) | OwnTime(work) | Limit(work, _) => {
                 return Some((rate, self.median(What { work, ..what })?));
             }
             HalfLimit(work) => return Some((rate, self.median(What { work, ..what })? / 2.0)),
@@ -202,6 +217,11 @@ impl Rates {
                         }
                         _ => targets.iter().find(|(of, _)| *of == load).map(|(_, ratio)| *ratio),
                     };
+                    let other = |limit| self.median(What { work: limit, ..what });
+                    let holds = match by {
+                        Limit(_, limit) => other(limit).is_none_or(|other| divisor <= other),
+                        _ => false,
+                    };
                     let is_time = matches!(by, OwnTime(_));
                     let unit = |rate| if is_time { 1e9 / rate } else { rate / 1e6 };
                     let ranks = if threads == 1 { "1 rank" } else { "2 ranks" };
@@ -212,6 +232,7 @@ impl Rates {
                         measured: unit(rate),
                         baseline: unit(divisor),
                         target: target.filter(|_| at == 0),
+                        holds,
                     });
                 }
             }

@@ -23,6 +23,12 @@ impl Random {
         Self::new(RandomState::new().build_hasher().finish())
     }
 
+    /// Returns a number that [`next`](Self::next) changes.
+    #[inline(always)]
+    pub(super) fn present(&self) -> u64 {
+        self.0
+    }
+
     /// Returns a number of 64 bits: the halves of a product, combined.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation)]
@@ -31,4 +37,10 @@ impl Random {
         let product = u128::from(self.0) * u128::from(self.0 ^ MIX);
         (product as u64) ^ (product >> 64) as u64
     }
+}
+
+/// Returns this many random numbers.
+pub(super) fn numbers(count: usize) -> Vec<u64> {
+    let mut random = Random::with_random_seed();
+    (0..count).map(|_| random.next()).collect()
 }

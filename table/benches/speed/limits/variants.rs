@@ -105,31 +105,93 @@ pub(super) fn dependent_reads<'a, L: Lines + 'a>(lines: L) -> Variant<'a> {
     })
 }
 
-pub(super) fn prefetched_reads<'a, L: Lines + 'a>(lines: L) -> Vec<Variant<'a>> {
-    let mut variants = distances(lines, prefetch::near, load);
-    variants.extend(distances(lines, prefetch::far, load));
+/// How the lines of prefetched operations are chosen.
+#[derive(Clone, Copy)]
+pub(super) enum Chosen<'a> {
+    /// By random numbers that the CPU computes.
+    AtRandom,
+    /// By random keys that are read from memory in order, over and over.
+    ByKeys(&'a [u64]),
+}
+
+/// Numbers made of keys in memory. A random number changes in each pass over the keys, so that no
+/// line is chosen again by the same key: it would be in a cache.
+struct Keyed<'a> {
+    keys: &'a [u64],
+    next: usize,
+    salt: Random,
+}
+
+impl Keyed<'_> {
+    #[inline(always)]
+    fn next(&mut self) -> u64 {
+        let Some(key) = self.keys.get(self.next) else { return self.next_pass() };
+        self.next += 1;
+        key.wrapping_add(self.salt.present())
+    }
+
+    #[cold]
+    fn next_pass(&mut self) -> u64 {
+        self.next = 0;
+        self.salt.next()
+    }
+}
+
+pub(super) fn prefetched_reads<'a, L: Lines + 'a>(
+    lines: L,
+    chosen: Chosen<'a>,
+) -> Vec<Variant<'a>> {
+    let mut variants = distances(lines, chosen, prefetch::near, load);
+    variants.extend(distances(lines, chosen, prefetch::far, load));
     variants
 }
 
 /// Returns a read and a compare-and-swap with each hint and at each prefetch distance.
-pub(super) fn reads_then_swaps<'a, L: Lines + 'a>(lines: L) -> Vec<Variant<'a>> {
-    let mut variants = distances(lines, prefetch::near, read_then_swap);
-    variants.extend(distances(lines, prefetch::far, read_then_swap));
-    variants.extend(distances(lines, prefetch::to_write, read_then_swap));
+pub(super) fn reads_then_swaps<'a, L: Lines + 'a>(
+    lines: L,
+    chosen: Chosen<'a>,
+) -> Vec<Variant<'a>> {
+    let mut variants = distances(lines, chosen, prefetch::near, read_then_swap);
+    variants.extend(distances(lines, chosen, prefetch::far, read_then_swap));
+    variants.extend(distances(lines, chosen, prefetch::to_write, read_then_swap));
     variants
 }
 
 fn distances<'a, L: Lines + 'a>(
     lines: L,
+    chosen: Chosen<'a>,
     prefetch: impl Fn(&AtomicU64) + Copy + 'a,
     operation: impl Fn(&AtomicU64) -> u64 + Copy + 'a,
 ) -> Vec<Variant<'a>> {
     let access = (prefetch, operation);
+    match chosen {
+        Chosen::AtRandom => {
+            let numbers = || {
+                let mut random = Random::with_random_seed();
+                move || random.next()
+            };
+            all_distances(lines, numbers, access)
+        }
+        Chosen::ByKeys(keys) => {
+            let numbers = || {
+                let mut keyed = Keyed { keys, next: 0, salt: Random::with_random_seed() };
+                move || keyed.next()
+            };
+            all_distances(lines, numbers, access)
+        }
+    }
+}
+
+fn all_distances<'a, L: Lines + 'a, N: FnMut() -> u64 + 'a>(
+    lines: L,
+    numbers: impl Fn() -> N,
+    access: (impl Fn(&AtomicU64) + Copy + 'a, impl Fn(&AtomicU64) -> u64 + Copy + 'a),
+) -> Vec<Variant<'a>> {
     vec![
-        rolling::<8, _>(lines, access),
-        rolling::<16, _>(lines, access),
-        rolling::<32, _>(lines, access),
-        rolling::<64, _>(lines, access),
+        rolling::<8, _>(lines, numbers(), access),
+        rolling::<16, _>(lines, numbers(), access),
+        rolling::<32, _>(lines, numbers(), access),
+        rolling::<64, _>(lines, numbers(), access),
     ]
 }
 
@@ -137,16 +199,16 @@ fn distances<'a, L: Lines + 'a>(
 /// was never slower than a block of prefetches before a block of operations.
 fn rolling<'a, const AHEAD: usize, L: Lines + 'a>(
     lines: L,
+    mut number: impl FnMut() -> u64 + 'a,
     (prefetch, operation): (impl Fn(&AtomicU64) + 'a, impl Fn(&AtomicU64) -> u64 + 'a),
 ) -> Variant<'a> {
-    let mut random = Random::with_random_seed();
-    // Stores random numbers, not addresses: computing an address is faster than loading it.
-    let mut coming: [u64; AHEAD] = array::from_fn(|_| random.next());
+    // Stores random numbers or keys, not addresses: computing an address is faster than loading it.
+    let mut coming: [u64; AHEAD] = array::from_fn(|_| number());
     Variant::new(move || {
         let mut sum = 0;
         for _ in 0..BLOCK as usize / AHEAD {
             for place in &mut coming {
-                let next = random.next();
+                let next = number();
                 prefetch(lines.pick(next));
                 sum ^= operation(lines.pick(mem::replace(place, next)));
             }
