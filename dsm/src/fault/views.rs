@@ -72,7 +72,7 @@ impl Drop for Mapping {
 pub(super) struct Views {
     library: Mapping,
     pub(super) program: Mapping,
-    /// What protects the program's view; without one, mprotect(2) does.
+    /// Protects the program's view; without it, mprotect(2) does.
     userfaultfd: Option<Userfaultfd>,
 }
 
