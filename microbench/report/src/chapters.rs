@@ -385,7 +385,7 @@ mod tests {
         let plots = plots(&[run("bench-peers", 1, json!({}), rows)]);
         let plot = plot(&plots, "peers");
         assert_eq!((plot.form, &plot.series[0].points[..]), (Form::Bars, &[[2.5, 0.0]][..]));
-        assert_eq!(plot.table[1], ("sort: other".to_owned(), vec!["2.50".to_owned()]));
+        assert_eq!(plot.y.ticks[0].1, "sort: other");
     }
 
     #[test]
@@ -393,7 +393,7 @@ mod tests {
         let plots = plots(&[rate(1, "shm", 2, 64, 3e6), rate(2, "verbs", 2, 64, 1e6)]);
         let plot = plot(&plots, "throughput");
         assert_eq!((plot.form, &plot.series[1].points[..]), (Form::Bars, &[[1.0, 1.0]][..]));
-        assert_eq!(plot.table[2].0, "mixed, verbs, 2 ranks");
+        assert_eq!(plot.y.ticks[1].1, "mixed, verbs, 2 ranks");
     }
 
     #[test]
@@ -461,7 +461,7 @@ mod tests {
         });
         let plots = plots(&[run("bench-map", 1, json!({}), json!([row]))]);
         let plot = plot(&plots, "map-workload");
-        assert_eq!(plot.table[1].0, "read uniform, load 0.50, 2 ranks");
+        assert_eq!(plot.y.ticks[0].1, "read uniform, load 0.50, 2 ranks");
         assert_eq!(plot.series[0].points, [[4.0, 0.0]]);
     }
 

@@ -10,10 +10,6 @@ pub(crate) struct Chapter {
     /// The `id`, the title and the first paragraph.
     pub(crate) texts: [String; 3],
     pub(crate) plots: Vec<Plot>,
-    /// The titles of charts that no run has data for, and the command that writes such a run.
-    pub(crate) missing: Vec<(&'static str, String)>,
-    /// The commands whose rows have plots.
-    pub(crate) commands: Vec<&'static str>,
 }
 
 impl Chapter {
@@ -22,32 +18,9 @@ impl Chapter {
         runs: &[Run],
         charts: impl IntoIterator<Item = Chart>,
     ) -> Self {
-        let (mut plots, mut missing, mut commands) = (Vec::new(), Vec::new(), Vec::new());
-        for chart in charts {
-            commands.extend(chart.commands);
-            let lacks = (chart.commands[0], chart.texts[1].clone());
-            match chart.plot(runs) {
-                Some(plot) => plots.push(plot),
-                None => missing.push(lacks),
-            }
-        }
-        Self { texts: texts.map(str::to_owned), plots, missing, commands }
+        let plots = charts.into_iter().filter_map(|chart| chart.plot(runs)).collect();
+        Self { texts: texts.map(str::to_owned), plots }
     }
-}
-
-/// Returns the commands whose runs would add charts, and the titles of these charts.
-pub(crate) fn missing(chapters: &[Chapter]) -> Vec<(String, String)> {
-    let all = || chapters.iter().flat_map(|chapter| &chapter.missing);
-    let titles = |command: &str| {
-        let same = all().filter(|(other, _)| *other == command);
-        let titles: Vec<&str> = same.map(|(_, title)| title.as_str()).collect();
-        let run = match command {
-            "bench-peers" => "just bench-peers ROUNDS FILE".to_owned(),
-            _ => format!("probeline {command} --json FILE"),
-        };
-        (run, titles.join("; "))
-    };
-    distinct(all().map(|(command, _)| *command)).into_iter().map(titles).collect()
 }
 
 /// Returns what a row adds to a chart: a part of a series. Its line is the text after the name of the

@@ -136,7 +136,7 @@ const THIN: i32 = 10;
 
 /// The width of a letter at the largest size of a page.
 const LETTER: i32 = 80;
-/// Maximum letters of a name along an axis; the table of the plot has the whole name.
+/// Maximum letters of a name along an axis; the rows of the run have the whole name.
 const MAX_NAME_LETTERS: usize = 30;
 /// Maximum letters of a name in the legend, and the width of the symbol before it.
 const MAX_LABEL_LETTERS: usize = 48;

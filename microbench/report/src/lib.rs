@@ -2,7 +2,7 @@
 //! SVG files.
 //!
 //! It reads the JSON that the commands of `probeline` write with `--json`, of any number of runs,
-//! transports and machines. It omits plots for which no run has data, and the page names them.
+//! transports and machines. It omits plots for which no run has data.
 #![forbid(unsafe_code)]
 
 // Lets code that `results::row!` generates refer to this crate by name, here too.
@@ -85,12 +85,6 @@ impl Report {
             fs::write(&file, svg).map_err(failed(&file))?;
         }
         Ok(svgs.len())
-    }
-
-    /// Returns the commands whose runs would add plots, and the titles of these plots.
-    #[must_use]
-    pub fn left_out(&self) -> Vec<(String, String)> {
-        chart::missing(&self.chapters)
     }
 }
 

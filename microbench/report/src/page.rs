@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
-use crate::chart::{Chapter, missing};
+use crate::chart::Chapter;
 use crate::distinct;
 use crate::draw::{draw, style_sheet};
 use crate::origin::cell;
@@ -36,13 +36,12 @@ pub(crate) fn page(title: &str, runs: &[Run], chapters: &[Chapter]) -> String {
                 (contents(&shown))
                 main {
                     @for chapter in &shown { (section(chapter)) }
-                    (left_out(chapters))
                     section id="runs" {
                         h2 { "The runs" }
                         p.lead {
                             "Parameters, machine, findings and rows of each run."
                         }
-                        @for run in runs { (facts(run, chapters)) }
+                        @for run in runs { (facts(run)) }
                     }
                 }
                 script { (PreEscaped(SCRIPT)) }
@@ -131,52 +130,26 @@ fn figure(plot: &Plot) -> Markup {
             h3 { (plot.title) }
             div.plot { (draw(plot)) p.empty hidden { "Nothing is chosen." } }
             figcaption { (plot.caption) }
-            details {
-                summary { "The numbers" }
-                (table(&plot.table))
-            }
         }
     }
 }
 
-/// Returns a table of a head and rows: a label, then cells.
-fn table(rows: &[(String, Vec<String>)]) -> Markup {
-    let Some(((title, names), rows)) = rows.split_first() else { return html! {} };
+/// Returns a table of these names and rows.
+fn table(names: &[String], rows: &[Vec<String>]) -> Markup {
     let number = |cell: &str| cell.starts_with(|c: char| c.is_ascii_digit() || c == '-');
     html! {
         div.table {
             table {
                 thead {
-                    tr {
-                        th scope="col" { (title) }
-                        @for (at, name) in names.iter().enumerate() {
-                            th scope="col" class=(format!("k{at}")) { (name) }
-                        }
-                    }
+                    tr { @for name in names { th scope="col" { (name) } } }
                 }
                 tbody {
-                    @for (label, cells) in rows {
+                    @for cells in rows {
                         tr {
-                            th scope="row" { (label) }
-                            @for (at, cell) in cells.iter().enumerate() {
-                                td class=(format!("k{at}")) class=[(!number(cell)).then_some("text")] { (cell) }
-                            }
+                            @for cell in cells { td class=[(!number(cell)).then_some("text")] { (cell) } }
                         }
                     }
                 }
-            }
-        }
-    }
-}
-
-fn left_out(chapters: &[Chapter]) -> Markup {
-    let missing = missing(chapters);
-    html! {
-        @if !missing.is_empty() {
-            section id="left-out" {
-                h2 { "Left out" }
-                p.lead { "Plots for which no given run has data, and the commands that write such runs." }
-                ul { @for (command, titles) in missing { li { code { (command) } ": " (titles) } } }
             }
         }
     }
@@ -187,8 +160,7 @@ const MAX_ROWS: usize = 400;
 /// Columns that another place of the page shows, or that have one value for each round.
 const NOT_SHOWN: [&str; 2] = ["histogram", "samples"];
 /// Returns the section of a run: machine, findings, parameters, notes and rows.
-fn facts(run: &Run, chapters: &[Chapter]) -> Markup {
-    let is_plotted = chapters.iter().any(|chapter| chapter.commands.contains(&&*run.command));
+fn facts(run: &Run) -> Markup {
     html! {
         article id=(format!("run-{}", run.number)) {
             h3 { "Run " (run.number) }
@@ -200,12 +172,6 @@ fn facts(run: &Run, chapters: &[Chapter]) -> Markup {
                 }
                 @if let Some(version) = &run.version { ", version " (version) }
                 @if let Some(commit) = &run.commit { ", commit " (commit) }
-            }
-            @if !is_plotted && run.command != "doctor" {
-                p.aside {
-                    "No plot is made of " code { (run.command) } ": its numbers are shown as they \
-                     are in the file."
-                }
             }
             div.facts {
                 (fields("Machine", run.machine.iter(), &run.transport_lines))
@@ -318,17 +284,15 @@ fn brief(value: &Value) -> String {
 fn rows(title: &str, rows: &[Fields]) -> Markup {
     let names = rows.iter().flat_map(Fields::iter).map(|(name, _)| name);
     let columns = distinct(names.filter(|name| !NOT_SHOWN.contains(name)));
-    let line = |cell: &dyn Fn(&str) -> String| {
-        let mut cells = columns.iter().map(|name| cell(name));
-        (cells.next().unwrap_or_default(), cells.collect())
+    let head: Vec<String> = columns.iter().map(|name| label(name)).collect();
+    let cells = |row: &Fields| {
+        columns.iter().map(|name| row.get(name).map(brief).unwrap_or_default()).collect()
     };
-    let shown = rows.iter().take(MAX_ROWS);
-    let shown = shown.map(|row| line(&|name| row.get(name).map(brief).unwrap_or_default()));
-    let lines: Vec<_> = core::iter::once(line(&label)).chain(shown).collect();
+    let lines: Vec<Vec<String>> = rows.iter().take(MAX_ROWS).map(cells).collect();
     html! {
         details {
             summary { (title) " (" (rows.len()) ")" }
-            (table(&lines))
+            (table(&head, &lines))
             @if rows.len() > MAX_ROWS {
                 p.aside { "The first " (MAX_ROWS) " of " (rows.len()) ": the file has all." }
             }

@@ -2,7 +2,6 @@
 
 use crate::axis::{Axis, Kind};
 use crate::distinct;
-use crate::number::{plain, significant};
 
 /// The form in which a plot shows its points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +74,6 @@ pub(crate) struct Plot {
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     pub(crate) series: Vec<Series>,
-    /// The head and the rows of its table: a label, then a cell for each series.
-    pub(crate) table: Vec<(String, Vec<String>)>,
 }
 
 impl Plot {
@@ -108,33 +105,9 @@ impl Plot {
             series.hue_at = hues.iter().position(|hue| *hue == series.hue).unwrap_or(0);
             series.label = label;
         }
-        let table = table(x_title, y_title, y_kind, &series);
-        let plot = Self { id, title, caption, form, x, y, series, table };
+        let plot = Self { id, title, caption, form, x, y, series };
         (!plot.series.is_empty()).then_some(plot)
     }
-}
-
-/// Returns a head and a row for each name or each x, with a cell for each series.
-fn table(x_title: &str, y_title: &str, y: &Kind, series: &[Series]) -> Vec<(String, Vec<String>)> {
-    let (along, title, places): (usize, _, Vec<(f64, String)>) = match y {
-        Kind::Names(names) => {
-            (1, y_title, (0..).map(f64::from).zip(names.iter().cloned()).collect())
-        }
-        _ => {
-            let mut places = values(series, 0);
-            places.sort_by(f64::total_cmp);
-            places.dedup();
-            (0, x_title, places.into_iter().map(|x| (x, plain(x))).collect())
-        }
-    };
-    let cell = |of: &Series, place: f64| {
-        let point = of.points.iter().find(|point| point[along].total_cmp(&place).is_eq());
-        point.map_or_else(String::new, |point| significant(point[1 - along]))
-    };
-    let head = (title.to_owned(), series.iter().map(|of| of.label.clone()).collect());
-    let cells = |place| series.iter().map(|of| cell(of, place)).collect();
-    let rows = places.into_iter().map(|(place, name)| (name, cells(place)));
-    core::iter::once(head).chain(rows).collect()
 }
 
 fn values(series: &[Series], at: usize) -> Vec<f64> {

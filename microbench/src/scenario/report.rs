@@ -50,18 +50,6 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         let count = waiting("drawing plots", true, || report.write_svgs(svg))?;
         lines.push(format!("plots: {count} files in {}", svg.display()));
     }
-    let missing = report.left_out();
-    match missing.len() {
-        0 => {}
-        commands if html.is_some() => {
-            let what =
-                format!("left out: plots of {commands} commands; the end of the page names them");
-            lines.push(what);
-        }
-        _ => lines.extend(
-            missing.iter().map(|(command, plots)| format!("left out: {plots} (`{command}`)")),
-        ),
-    }
     if terminal::is_quiet() {
         lines.clear();
     }
@@ -120,15 +108,13 @@ mod tests {
 
     #[test]
     fn replaces_only_named_page() {
-        let folder = std::env::temp_dir().join(format!("probeline-report-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let file = folder.join(DEFAULT_PAGE);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(DEFAULT_PAGE);
         write_page(&file, "first", true).unwrap();
         let refused = write_page(&file, "second", true).unwrap_err().to_string();
         let kept = fs::read_to_string(&file).unwrap();
         write_page(&file, "third", false).unwrap();
         let named = fs::read_to_string(&file).unwrap();
-        fs::remove_dir_all(&folder).unwrap();
         assert!(refused.contains("--html FILE") && refused.contains("--svg DIR"), "{refused}");
         assert_eq!((kept, named), ("first".into(), "third".into()));
     }

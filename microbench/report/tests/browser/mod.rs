@@ -1,10 +1,9 @@
 //! Runs scripts in pages with a headless Chromium.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use std::fs;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs, process};
 
 use serde_json::Value;
 
@@ -39,26 +38,6 @@ const run = async (page) => {
 #[derive(Clone, Copy)]
 pub(crate) struct Window(pub(crate) u32, pub(crate) u32, pub(crate) bool);
 
-/// A folder for one browser, removed when dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = env::temp_dir().join(format!("probeline-page-{}-{number}", process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        Self(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Processes of the browser that still end may write in it.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Opens a page and returns the standard output. A browser that hangs is killed and started again.
 #[track_caller]
 fn browse(page: &Path, options: &[String]) -> String {
@@ -77,16 +56,16 @@ fn browse(page: &Path, options: &[String]) -> String {
 /// ran longer than `LIMIT_S`.
 #[track_caller]
 fn try_browse(page: &Path, options: &[String]) -> Option<(bool, String, String)> {
-    let folder = Folder::new();
+    let folder = tempfile::tempdir().unwrap();
     // Files: a pipe stays open as long as any process of the browser does.
-    let [output, said] = ["output", "said"].map(|name| folder.0.join(name));
+    let [output, said] = ["output", "said"].map(|name| folder.path().join(name));
     let status = Command::new("timeout")
         .args(["--kill-after=5", LIMIT_S, CHROMIUM])
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
         .args(["--no-first-run", "--disable-dev-shm-usage", "--force-color-profile=srgb"])
         .args(["--disable-background-networking", "--allow-file-access-from-files"])
         .args(["--virtual-time-budget=20000", "--enable-logging=stderr"])
-        .arg(format!("--user-data-dir={}", folder.0.display()))
+        .arg(format!("--user-data-dir={}", folder.path().display()))
         .args(options)
         .arg(format!("file://{}", page.display()))
         .stdout(File::create(&output).unwrap())
@@ -118,7 +97,7 @@ pub(crate) fn run_without_scripts(page: &Path, window: Window, script: &str) -> 
 #[track_caller]
 fn in_frame(pages: &[PathBuf], window: Window, sandbox: &str, script: &str) -> Vec<Value> {
     let Window(width, height, dark) = window;
-    let folder = Folder::new();
+    let folder = tempfile::tempdir().unwrap();
     let urls: Vec<String> = pages.iter().map(|page| format!("file://{}", page.display())).collect();
     let frame = FRAME
         .replace("WIDTH", &width.to_string())
@@ -126,7 +105,7 @@ fn in_frame(pages: &[PathBuf], window: Window, sandbox: &str, script: &str) -> V
         .replace("SANDBOX", sandbox)
         .replace("PAGES", &Value::from(urls).to_string())
         .replace("SCRIPT", &Value::from(script).to_string());
-    let file = folder.0.join("frame.html");
+    let file = folder.path().join("frame.html");
     fs::write(&file, frame).unwrap();
     let dom = browse(&file, &[scheme(dark), "--dump-dom".to_owned()]);
     let (_, rest) = dom.split_once("<pre id=\"results\">").unwrap();

@@ -1,13 +1,11 @@
 //! Synthetic runs with known numbers.
 
-use core::sync::atomic::{AtomicU32, Ordering};
-use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process;
+use std::path::PathBuf;
 
 use probeline_report::results::SCHEMA;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 pub(crate) const LOADS: [f64; 4] = [0.1, 0.5, 0.7, 0.9];
 pub(crate) const CHUNKS: [u32; 3] = [8, 32, 128];
@@ -168,19 +166,15 @@ pub(crate) fn all() -> Vec<Value> {
 }
 
 /// Files in a temporary folder, which is deleted when dropped.
-pub(crate) struct Scratch(PathBuf);
+pub(crate) struct Scratch(TempDir);
 
 impl Scratch {
     pub(crate) fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = env::temp_dir().join(format!("probeline-runs-{}-{number}", process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        Self(folder)
+        Self(tempfile::tempdir().unwrap())
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 
     /// Writes a file and returns its path.
@@ -195,15 +189,5 @@ impl Scratch {
         let file =
             |(at, run): (usize, &Value)| self.file(&format!("run-{at}.json"), run.to_string());
         runs.iter().enumerate().map(file).collect()
-    }
-
-    pub(crate) fn folder(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
