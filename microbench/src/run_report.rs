@@ -57,9 +57,6 @@ pub(crate) struct RunReport<R: Row> {
     /// The transports that `compare` measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) columns: Vec<Value>,
-    /// The short runs of `tune` of every candidate.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) candidates: Vec<R>,
     pub(crate) rows: Vec<R>,
     pub(crate) notes: Vec<Note>,
 }
@@ -84,7 +81,6 @@ impl<R: Row> RunReport<R> {
             doctor: findings::examine_machine(),
             transport: Vec::new(),
             columns: Vec::new(),
-            candidates: Vec::new(),
             rows: Vec::new(),
             notes: R::notes(),
         }

@@ -23,8 +23,6 @@ fn shm_summary_compares_runner_up() {
     assert!(second.starts_with("second: ") && second.contains(" time: C "), "{second}");
     assert!(paper.starts_with("paper: "), "{paper}");
     let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
-    // Seven C, seven depths, three kinds of read-ahead, two of claims.
-    assert_eq!(report["candidates"].as_array().unwrap().len(), 7 * 7 * 3 * 2);
     let rows = report["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 2 * 8 + 1);
     let tuning = probeline::tuning::Tuning::load(out.as_ref()).unwrap();
@@ -56,17 +54,6 @@ fn small_table_keeps_insert_share() {
             probeline::tuning::Tuning::load(out.as_ref()).unwrap().expected.unwrap().insert_share;
         assert_eq!(Ok(said), share.parse());
     }
-}
-
-/// A latency above the bound is reported after it was measured.
-#[test]
-fn refuses_unreachable_latency_bound() {
-    let scratch = Scratch::new();
-    let out = scratch.path("tuning.toml");
-    let few = ["--rounds", "1", "--ops", "100", "--in-flight", "8", "--out", &out];
-    let said = run(&[&SIM[..], &few, &["--max-latency-us", "0.5"]].concat()).failed_in_one_line();
-    assert!(said.contains("beyond --max-latency-us: give more"), "{said}");
-    assert!(!std::path::Path::new(&out).exists());
 }
 
 #[test]
@@ -183,7 +170,6 @@ fn refuses_meaningless_options() {
         ),
         (&["bench-throughput", "--tuning", &broken], "broken.toml, line 2: unknown field `C`"),
         (&["explore", "kanban:1", "--tuning", &absent], "absent.toml: "),
-        (&["tune", "--goal", "latency", "--max-latency-us", "3"], "is for --goal throughput"),
         (&["tune", "--transport", "sim", "--direct", "on"], "--direct on is for shm"),
         (&["tune", "--table-size", "64KiB"], "too few to be tuned for"),
         (&["tune", "--transport", "sim", "--sim-profile", "shm"], "remote.read_base_ns"),

@@ -17,7 +17,7 @@ use probeline_programs::Timed;
 use self::bench::{Bench, STEP};
 use self::candidate::{CHUNK_BUCKETS, plain, probe_limit};
 use self::row::TuneRow;
-use self::search::{Found, Goal};
+use self::search::Found;
 use super::latency::{FILLING, FILLING_DEPTH};
 use super::{OPERATIONS, report_job};
 use crate::cli::{JobArgs, TransportName, name, on_off, rounds, with_default, within};
@@ -54,12 +54,8 @@ pub(crate) struct TuneArgs {
     insert_share: f64,
 
     /// Quantity to optimize
-    #[arg(long, value_enum, default_value_t = GoalName::Throughput, value_name = "GOAL")]
-    goal: GoalName,
-
-    /// Maximum mean latency in microseconds if the goal is throughput
-    #[arg(long, value_name = "US", value_parser = within("a number", 0.001..=1e9))]
-    max_latency_us: Option<f64>,
+    #[arg(long, value_enum, default_value_t = Goal::Throughput, value_name = "GOAL")]
+    goal: Goal,
 
     /// Let the CPU load and claim the words that it can address itself [default: on over shm, else
     /// off]
@@ -89,7 +85,7 @@ pub(crate) struct TuneArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum GoalName {
+enum Goal {
     /// The mean time of an operation
     Latency,
     /// Operations a second
@@ -104,10 +100,9 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
         return Ok(());
     };
     report.rows = args.rows(&found);
-    report.candidates = args.searched(&found);
     let best = found.finalists.first().ok_or_else(|| Failure::new("there is no candidate"))?;
     out.write(&args.tuning(&best.candidate, &report.rows[0]).to_toml())?;
-    report.parameters(fields!(args; load_factor, insert_share, max_latency_us, in_flight, rounds));
+    report.parameters(fields!(args; load_factor, insert_share, in_flight, rounds));
     report.parameter("goal", name(args.goal));
     report.parameter("direct", args.direct());
     report.parameter("ops_per_rank", args.operations());
@@ -118,11 +113,6 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
 
 impl TuneArgs {
     fn check(&self) -> Result<()> {
-        if self.goal == GoalName::Latency && self.max_latency_us.is_some() {
-            return Err(Failure::usage(
-                "--max-latency-us is for --goal throughput: leave out one of the two options",
-            ));
-        }
         if self.direct() && self.job.transport != TransportName::Shm {
             return Err(Failure::usage(format!(
                 "--direct on is for shm, where the CPU accesses all buckets; over {} there are READs \
@@ -171,20 +161,13 @@ impl TuneArgs {
         self.ops_asked.unwrap_or(if simulated { 500 } else { 2_000 })
     }
 
-    fn goal(&self) -> Goal {
-        Goal {
-            is_latency: self.goal == GoalName::Latency,
-            max_latency_ns: self.max_latency_us.map_or(f64::INFINITY, |us| us * 1e3),
-        }
-    }
-
     /// Returns the probe limit in buckets, which C times M must be at least.
     fn probe_limit(&self) -> u64 {
         probe_limit(self.buckets(), self.load_factor)
     }
 
     fn depths(&self) -> Vec<u32> {
-        let batches = self.goal == GoalName::Throughput && self.in_flight >= BATCHED_BY_CPU;
+        let batches = self.goal == Goal::Throughput && self.in_flight >= BATCHED_BY_CPU;
         match self.direct() {
             true if batches => vec![1, BATCHED_BY_CPU],
             true => vec![1],

@@ -41,7 +41,7 @@ impl TuneArgs {
             direct: candidate.direct,
             latency_ns: timing.latency_ns(),
             ops_per_s: 1e9 * f64::from(self.job.ranks) / timing.ns.max(1e-3),
-            times_recommended: self.goal().time_ns(timing) / recommended_ns.max(1e-3),
+            times_recommended: self.goal.time_ns(timing) / recommended_ns.max(1e-3),
         }
     }
 
@@ -49,19 +49,8 @@ impl TuneArgs {
     pub(super) fn rows(&self, found: &Found) -> Vec<TuneRow> {
         let names = ["recommended", "second"].into_iter().chain(core::iter::repeat("other"));
         let named = names.zip(&found.finalists).chain([("paper", &found.paper)]);
-        let recommended_ns = self.recommended_ns(found);
+        let recommended_ns = found.finalists.first().map_or(0.0, |best| self.goal.time_ns(best));
         named.map(|(name, timing)| self.row(name, timing, recommended_ns)).collect()
-    }
-
-    /// Returns all candidates with the measurements of their last short runs.
-    pub(super) fn searched(&self, found: &Found) -> Vec<TuneRow> {
-        let recommended_ns = self.recommended_ns(found);
-        let row = |timing| self.row("searched", timing, recommended_ns);
-        found.searched.iter().map(row).collect()
-    }
-
-    fn recommended_ns(&self, found: &Found) -> f64 {
-        found.finalists.first().map_or(0.0, |best| self.goal().time_ns(best))
     }
 
     pub(super) fn summary(&self, found: &Found, rows: &[TuneRow]) -> Vec<String> {
