@@ -19,7 +19,6 @@ use probeline_programs::{Error, Timed};
 
 use self::host::{Host, JobEngine};
 use self::row::ExploreRow;
-use super::limits::TableLimit;
 use super::report_job;
 use crate::agreement::Input;
 use crate::cli::{ChunkArgs, JobArgs, TransportName, heading, one_of, power_of_two};
@@ -158,13 +157,12 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     let (args, exploration) = (&job.args, &job.exploration);
     // The other ranks exit with success: a launcher would end rank 0 before its report if another
     // rank failed.
-    let Some((mut report, files, output)) = report_job("explore", &args.job, &job)? else {
+    let Some((mut report, files, explored)) = report_job("explore", &args.job, &job)? else {
         return Ok(ExitCode::SUCCESS);
     };
     report.parameters(fields!(args.chunks; chunk_buckets, max_chunks));
     report.parameters(fields!(args.expand; batch, recent_states, all_successors));
     report.parameter("states", name_of(args.states));
-    let (explored, limit) = output;
     // The buckets below are those of the last table too.
     if explored.table_bytes != args.job.table_size.0 {
         report.parameter("first_table_bytes", args.job.table_size.0);
@@ -177,7 +175,7 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     report.parameter("buckets_per_rank", config.buckets_per_owner);
     report.parameter("places", exploration.net.places().len());
     report.parameter("transitions", exploration.net.transitions().len());
-    let row = ExploreRow::new(&args.model, args.job.ranks, &explored, limit.as_ref());
+    let row = ExploreRow::new(&args.model, args.job.ranks, &explored);
     let reason = match &explored.ended.ending {
         Ending::OutOfRoom(reason) => Some(job.out_of_room(reason).to_string()),
         _ => None,
@@ -190,14 +188,14 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
         _ if row.is_violated() => ExitCode::from(REFUTED),
         _ => ExitCode::SUCCESS,
     };
-    report.note(limit.iter().map(TableLimit::note).chain(ignored));
+    report.note(ignored);
     report.rows = vec![row];
     report.publish(files)?;
     Ok(status)
 }
 
 impl Scenario for Job {
-    type Output = (Explored, Option<TableLimit>);
+    type Output = Explored;
 
     fn needs(&self) -> Needs {
         let model = &self.args.model;
@@ -242,11 +240,6 @@ impl Scenario for Job {
     ) -> Result<Self::Output> {
         Interrupt::watch(exchange)?;
         let (args, exploration) = (&self.args, &self.exploration);
-        // The limit is that of a table of one word a state.
-        let limit = match exploration.packing.words() {
-            1 => TableLimit::measure(engine, &exploration.config, &args.job, exchange)?,
-            _ => None,
-        };
         let mut engine = JobEngine { current: engine, open };
         let progress = Progress::new(None, exchange.me() == Owner(0));
         let mut host = Host { table: &args.pipeline.table, progress };
@@ -263,8 +256,7 @@ impl Scenario for Job {
             Ending::Stopped(_) => Interrupt::has_stopped_work(),
             _ => Interrupt::stop_watching(exchange)?,
         }
-        let is_first_table = explored.words == 1 && explored.growths == 0;
-        Ok((explored, limit.filter(|_| is_first_table)))
+        Ok(explored)
     }
 }
 

@@ -6,7 +6,6 @@ use probeline_report::results::row;
 
 use super::verdict;
 use crate::interrupt::Interrupt;
-use crate::scenario::limits::TableLimit;
 use crate::size::Size;
 use crate::units::{counted, rate_of, thousands, time};
 
@@ -33,8 +32,6 @@ row! {
             => ("puts", fixed::<2>, note()),
         cache_hit_share: f64 = "share of find-or-puts that --cache answered"
             => ("cached", fixed::<3>, only_if(|row| row.cache_hit_share > 0.0).note()),
-        limit_share: Option<f64> = "null if the table grew: the limit is that of the first table"
-            => ("of limit", fixed::<3>, only_if(|row| row.limit_share.is_some())),
         effective_roundtrips_per_state: f64 = "chunk READs waited for, per state"
             => ("eff", fixed::<2>, only_if(|row| row.outgoing_roundtrips_per_state > 0.0).note()),
         outgoing_roundtrips_per_state: f64 = "chunk READs posted, per state"
@@ -56,19 +53,13 @@ row! {
 }
 
 impl ExploreRow {
-    /// Creates the row of an exploration, whose table has this limit.
-    pub(super) fn new(
-        model: &str,
-        ranks: u32,
-        explored: &Explored,
-        limit: Option<&TableLimit>,
-    ) -> Self {
+    /// Creates the row of an exploration.
+    pub(super) fn new(model: &str, ranks: u32, explored: &Explored) -> Self {
         let Ended { counts, stats, open, ending, verdicts } = &explored.ended;
         let (buckets, entries, nodes) = (stats.buckets.total(), stats.entries, stats.nodes);
         let per_state = |sum: u64| sum as f64 / counts.expanded.max(1) as f64;
         let seconds = explored.took_ns as f64 / 1e9;
         let (states, puts) = (counts.states as f64, counts.find_or_puts as f64);
-        let limit = limit.map(|limit| limit.per_second(states / puts.max(1.0)));
         Self {
             model: model.to_owned(),
             ranks,
@@ -87,7 +78,6 @@ impl ExploreRow {
             known_share: counts.known as f64 / counts.arcs.max(1) as f64,
             find_or_puts_per_state: per_state(counts.find_or_puts),
             cache_hit_share: buckets.cache_hits as f64 / puts.max(1.0),
-            limit_share: limit.map(|limit| puts / seconds / limit),
             effective_roundtrips_per_state: per_state(buckets.effective_roundtrips),
             outgoing_roundtrips_per_state: per_state(buckets.outgoing_roundtrips),
             claims_lost: buckets.claims_lost,
@@ -175,7 +165,6 @@ mod tests {
             known_share: 0.5,
             find_or_puts_per_state: 4.8,
             cache_hit_share: 0.0,
-            limit_share: None,
             effective_roundtrips_per_state: 0.0,
             outgoing_roundtrips_per_state: 0.0,
             claims_lost: 3,
