@@ -100,12 +100,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn removes_only_new_empty_files() {
-        let path = |name| {
-            let name = format!("probeline-output-{}-{name}", std::process::id());
-            std::env::temp_dir().join(name)
-        };
-        let (unused, used, old) = (path("unused"), path("used"), path("old"));
+    fn replaces_content_removes_empty_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let [unused, used, old] = ["unused", "used", "old"].map(|name| folder.path().join(name));
         drop(OutputFile::of(&unused, true).unwrap());
         assert!(!unused.exists());
 
@@ -116,6 +113,8 @@ mod tests {
         file.write("results").unwrap();
         drop(file);
         assert_eq!(fs::read(&used).unwrap(), b"results");
+        OutputFile::of(&used, true).unwrap().write("short").unwrap();
+        assert_eq!(fs::read(&used).unwrap(), b"short");
 
         fs::write(&old, "").unwrap();
         drop(OutputFile::of(&old, true).unwrap());
@@ -123,18 +122,5 @@ mod tests {
         let mut late = OutputFile::of(&old, false).unwrap();
         late.write("late").unwrap();
         assert_eq!(fs::read(&old).unwrap(), b"late");
-        for path in [used, old] {
-            fs::remove_file(path).unwrap();
-        }
-    }
-
-    #[test]
-    fn truncates_longer_file() {
-        let path = std::env::temp_dir().join(format!("probeline-output-{}", std::process::id()));
-        fs::write(&path, "a long text").unwrap();
-        let mut file = OutputFile::of(&path, true).unwrap();
-        file.write("short").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"short");
-        fs::remove_file(&path).unwrap();
     }
 }

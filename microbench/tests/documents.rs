@@ -1,10 +1,10 @@
 //! The README, the documentation and the notes: links resolve, and commands parse as written.
 
 use std::path::{Path, PathBuf};
-use std::process::{self, Command};
+use std::process::Command;
 use std::{env, fs};
 
-use crate::common::{Ended, Running, run};
+use crate::common::{Ended, Running, Scratch, run};
 use serde_json::Value;
 
 fn top() -> PathBuf {
@@ -145,14 +145,12 @@ fn guide_of_kmers_runs() {
     let blocks: Vec<&str> = section.split("```").skip(1).step_by(2).collect();
     let [shell, text] =
         [(0, "sh\n"), (1, "text\n")].map(|(at, kind)| blocks[at].strip_prefix(kind).unwrap());
-    let folder = env::temp_dir().join(format!("probeline-guide-{}", process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let folder = Scratch::new();
     let program = Path::new(env!("CARGO_BIN_EXE_probeline")).parent().unwrap();
     let path = format!("{}:{}", program.display(), env::var("PATH").unwrap());
     let mut command = Command::new("sh");
-    command.args(["-ec", shell]).current_dir(&folder).env("PATH", path);
+    command.args(["-ec", shell]).current_dir(folder.path("")).env("PATH", path);
     let Ended { code, stdout, stderr, .. } = Running::start(&mut command).end();
-    fs::remove_dir_all(folder).unwrap();
     assert_eq!((code, stdout.as_str()), (Some(0), text), "{stderr}");
 }
 

@@ -1,6 +1,8 @@
 //! Tests of the help of the command line, and of the errors for invalid options.
 
-use crate::common::{LIMIT, Running, interrupt, probeline, refuses, run, wait_until};
+use rustix::process::Signal;
+
+use crate::common::{LIMIT, Running, probeline, refuses, run, signal, wait_until};
 
 #[test]
 fn help_groups_options_by_heading() {
@@ -148,7 +150,7 @@ fn exit_statuses_match_help() {
     let line = ["bench-throughput", "--rounds", "999", "--ops", "100000", "--table-size", "8MiB"];
     let running = Running::start(&mut probeline(&line));
     assert!(wait_until(LIMIT, || running.pid_of_rank(1).is_some()));
-    interrupt(running.pid());
+    signal(running.pid(), Signal::INT);
     let ended = running.end();
     // A shell reports 130 for this signal.
     assert!((ended.signal, ended.code) == (Some(2), None) || ended.code == Some(130), "{ended:?}");

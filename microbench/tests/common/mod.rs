@@ -8,17 +8,16 @@ pub(crate) mod terminal;
 use core::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
-use std::env;
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::process::{self, Child, Command, Stdio};
 use std::sync::{Arc, Once};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tempfile::TempDir;
 
 /// Longer than any command here takes on a busy machine. A command that takes longer hangs.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
@@ -236,12 +235,6 @@ pub(crate) fn kill(pid: u32) {
     let _ = kill_process(raw(pid), Signal::KILL);
 }
 
-/// Sends SIGINT, like Ctrl-C.
-pub(crate) fn interrupt(pid: u32) {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).unwrap();
-    kill_process(pid, Signal::INT).unwrap();
-}
-
 /// Starts commands with the default action for SIGINT even if this process was started to ignore
 /// the signal, like a background job of a script: a handled signal is reset for commands, and an
 /// ignored one is not.
@@ -296,20 +289,16 @@ pub(crate) fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
 }
 
 /// A temporary directory of a test, deleted when dropped.
-pub(crate) struct Scratch(PathBuf);
+pub(crate) struct Scratch(TempDir);
 
 impl Scratch {
     pub(crate) fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = env::temp_dir().join(format!("probeline-test-{}-{number}", process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self(tempfile::tempdir().unwrap())
     }
 
     /// Returns the path of a file in it.
     pub(crate) fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
+        self.0.path().join(name).display().to_string()
     }
 
     /// Writes a file and returns its path.
@@ -317,12 +306,6 @@ impl Scratch {
         let path = self.path(name);
         fs::write(&path, content).unwrap();
         path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
