@@ -6,13 +6,12 @@ mod expansion;
 mod frontier;
 mod property;
 mod search;
-mod searches;
-mod states;
 mod table_size;
 mod tables;
 #[cfg(test)]
 mod tests;
 
+use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 
 use probeline::table::Config;
@@ -21,12 +20,12 @@ use probeline::transport::{Exchange, Sizes};
 pub use self::counterexample::Verdict;
 pub use self::expansion::Counts;
 pub use self::property::{NO_DEADLOCK, Property};
+use self::search::Search;
 pub use self::search::{Ended, Ending, OutOfRoom, Reason};
-use self::searches::Searches;
-use self::states::States;
-pub use self::states::StatesChoice;
+use self::table_size::TableSize;
 pub use self::table_size::{Limit, MAX_TREES_BYTES};
-pub use self::tables::{Engine, MoveContent, Moved, TableStats};
+use self::tables::States;
+pub use self::tables::{Engine, MoveContent, Moved, StatesChoice, TableStats};
 use crate::petri::{Net, Packing};
 use crate::{Error, Timed};
 
@@ -103,7 +102,7 @@ pub enum Progress {
         states: u64,
         /// States to expand.
         open: u64,
-        /// Time since the search began.
+        /// Time since the exploration began.
         elapsed: Duration,
     },
     /// The table grows.
@@ -147,7 +146,21 @@ pub fn run(
     exchange: &mut dyn Exchange,
 ) -> Result<Explored, Error> {
     let start_ns = engine.current().now_ns();
-    Searches::new(exploration, start_ns, host).run(engine, exchange)
+    let mut size = TableSize::new(exploration);
+    let mut packing = exploration.packing.clone();
+    // Each search but the first has a wider field than the one before, so the number of bits bounds
+    // the number of searches.
+    loop {
+        let search = Search::new(exploration, &packing, start_ns, &mut size, host);
+        packing = match search.run(engine, exchange)? {
+            Ok(explored) => return Ok(explored),
+            Err(grown) => grown,
+        };
+        // The next search starts with an empty table, and maybe with other words.
+        exchange.barrier()?;
+        engine.current().window().iter().for_each(|word| word.store(0, Relaxed));
+        exchange.barrier()?;
+    }
 }
 
 impl Exploration {
@@ -166,7 +179,7 @@ impl Exploration {
     /// Returns what is compiled for states of this number of words.
     fn states(&self, words: usize) -> &'static States {
         let all = self.states.all();
-        let found = all.iter().find(|states| states.words as usize == words);
+        let found = all.iter().find(|states| states.words == words);
         found.unwrap_or(&all[0])
     }
 
@@ -179,7 +192,7 @@ impl Exploration {
         let now = self.packing.words();
         // A packing that overflows may need more words.
         let may_be = |&words: &usize| words == now || words > now && self.packing.may_overflow();
-        let words = self.states.all().iter().map(|states| states.words as usize);
+        let words = self.states.all().iter().map(|states| states.words);
         let least = Sizes { window_words: 0, slots: 0, slot_words: 0, depth: frontier::READS };
         let table = words.filter(may_be).fold(least, |all, words| {
             let (_, sizes) = self.sizes_of_words(words, bytes);

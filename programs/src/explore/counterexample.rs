@@ -24,14 +24,14 @@ pub struct Verdict {
 }
 
 /// The states of each level, of which this rank keeps a part.
-pub(super) struct Levels<'a, const W: usize> {
+pub(super) struct Levels<'a> {
     pub(super) net: &'a Net,
     pub(super) packing: &'a Packing,
     /// For each level, the states that this rank keeps.
-    pub(super) states: &'a [Vec<[u64; W]>],
+    pub(super) states: &'a [Vec<u64>],
 }
 
-impl<const W: usize> Levels<'_, W> {
+impl Levels<'_> {
     /// Returns what was found out about a property. All ranks call it.
     pub(super) fn verdict(
         &self,
@@ -80,16 +80,17 @@ impl<const W: usize> Levels<'_, W> {
 
     /// Returns the first transition by which a state of `level` leads to `state`, and the least
     /// such state.
-    fn predecessor(&self, state: &[u64], level: &[[u64; W]]) -> Option<(u32, Vec<u64>)> {
+    fn predecessor(&self, state: &[u64], level: &[u64]) -> Option<(u32, Vec<u64>)> {
         let marking: Vec<u64> = self.packing.unpack(state).collect();
         let mut leading = HashMap::new();
         self.net.predecessors(&marking, |transition, before| {
-            if let Ok(packed) = self.packing.pack::<W>(&before) {
+            if let Ok(packed) = self.packing.pack_words(&before) {
                 leading.entry(packed).or_insert(transition);
             }
         });
-        let by = |before: &[u64; W]| Some((*leading.get(before)?, before.to_vec()));
-        level.iter().filter_map(by).min()
+        let by = |before| Some((*leading.get(before)?, before));
+        let found = level.chunks_exact(self.packing.words()).filter_map(by).min();
+        found.map(|(transition, before)| (transition, before.to_vec()))
     }
 }
 

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::Exploration;
 use super::frontier::Frontier;
 use super::property::Findings;
-use super::tables::{Opened, StateKind};
-use crate::petri::{Expanded, Expander, Overflow};
-use crate::{Error, Timed};
+use super::tables::StateTable;
+use crate::Error;
+use crate::petri::{Expanded, Expander, Overflow, Packing, Successors};
 
 /// Arcs and states between two readings of the clock, which cost as much as several arcs.
 const CLOCK_INTERVAL: usize = 4_096;
@@ -37,6 +37,7 @@ pub struct Counts {
 
 /// Why a rank cannot continue with a level. All ranks then stop at the end of the round, or continue
 /// with a larger table.
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) enum Stop {
     Overflow(Overflow),
     Full,
@@ -44,7 +45,22 @@ pub(super) enum Stop {
     OutOfMemory(u64),
 }
 
-pub(super) struct Expansion<'a, const W: usize> {
+/// An expansion of states of any number of words.
+pub(super) trait Expand {
+    /// Expands this rank's part of a level for about `round_ns`, and adds new states to the next
+    /// level. When it returns, all successors have been looked up in the table. Those for which it
+    /// was full are looked up again by the next call.
+    fn expand(
+        &mut self,
+        table: &mut dyn StateTable,
+        frontier: &mut Frontier,
+        findings: &mut Findings<'_>,
+        counts: &mut Counts,
+        round_ns: u64,
+    ) -> Result<Option<Stop>, Error>;
+}
+
+pub(super) struct Expansion<const W: usize> {
     expander: Expander<W>,
     recent: RecentStates<W>,
     batch: usize,
@@ -55,15 +71,68 @@ pub(super) struct Expansion<'a, const W: usize> {
     keys: Vec<[u64; W]>,
     pending: usize,
     outcomes: Vec<Outcome>,
-    pub(super) findings: Findings<'a>,
 }
 
-impl<'a, const W: usize> Expansion<'a, W> {
-    pub(super) fn new(
-        expander: Expander<W>,
-        exploration: &Exploration,
-        findings: Findings<'a>,
-    ) -> Self {
+impl<const W: usize> Expand for Expansion<W> {
+    fn expand(
+        &mut self,
+        table: &mut dyn StateTable,
+        frontier: &mut Frontier,
+        findings: &mut Findings<'_>,
+        counts: &mut Counts,
+        round_ns: u64,
+    ) -> Result<Option<Stop>, Error> {
+        let until = table.now_ns().saturating_add(round_ns);
+        let mut since_clock = 0;
+        // Ranks agree on violations between calls only.
+        let checks = findings.is_open();
+        if self.pending > 0 && !self.put(table, frontier, counts)? {
+            return Ok(Some(Stop::Full));
+        }
+        while let Some(node) = frontier.pop() {
+            let nodes = self.nodes.get_mut(self.pending..).unwrap_or_default();
+            let expanded = match self.expander.expand(&node, nodes) {
+                Ok(expanded) => expanded,
+                Err(overflow) => {
+                    frontier.put_back(&node);
+                    self.put(table, frontier, counts)?;
+                    return Ok(Some(Stop::Overflow(overflow)));
+                }
+            };
+            let Expanded { enabled, nodes: written } = expanded;
+            counts.expanded += 1;
+            counts.arcs += enabled as u64;
+            counts.deadlocks += u64::from(enabled == 0);
+            if checks {
+                findings.check(&self.expander.state(node), enabled);
+            }
+            let nodes = nodes.get_mut(..written).unwrap_or_default();
+            let keys = self.keys.get_mut(self.pending..).unwrap_or_default();
+            let new = self.recent.filter_new(nodes, keys, |node| self.expander.state(node));
+            counts.known += (enabled - new) as u64;
+            self.pending += new;
+            if self.pending >= self.batch && !self.put(table, frontier, counts)? {
+                return Ok(Some(Stop::Full));
+            }
+            since_clock += 1 + written;
+            if since_clock >= CLOCK_INTERVAL {
+                since_clock = 0;
+                if table.now_ns() >= until {
+                    break;
+                }
+            }
+        }
+        Ok(if self.put(table, frontier, counts)? { None } else { Some(Stop::Full) })
+    }
+}
+
+impl<const W: usize> Expansion<W> {
+    pub(super) fn new(exploration: &Exploration, packing: &Packing) -> Self {
+        let written = match exploration.all_successors {
+            true => Successors::All,
+            false => Successors::Needed,
+        };
+        let expander = Expander::new(&exploration.net, packing, written);
         let batch = exploration.batch as usize;
         let capacity = batch + expander.max_successors();
         Self {
@@ -74,86 +143,22 @@ impl<'a, const W: usize> Expansion<'a, W> {
             keys: vec![[0; W]; capacity],
             pending: 0,
             outcomes: vec![Outcome::Full; capacity],
-            findings,
         }
-    }
-
-    pub(super) fn state(&self, node: [u64; W]) -> [u64; W] {
-        self.expander.state(node)
-    }
-
-    /// Expands this rank's part of a level for about `round_ns`, and adds new states to the next
-    /// level. When it returns, all successors have been looked up in the table. Those for which it
-    /// was full are looked up again by the next call.
-    pub(super) fn expand<K: StateKind<W>>(
-        &mut self,
-        table: &mut Opened<'_, K>,
-        frontier: &mut Frontier<W>,
-        counts: &mut Counts,
-        round_ns: u64,
-    ) -> Result<Option<Stop>, Error> {
-        let until = table.transport().now_ns().saturating_add(round_ns);
-        let mut since_clock = 0;
-        // Ranks agree on violations between calls only.
-        let checks = self.findings.is_open();
-        if self.pending > 0 && !self.put::<K>(table, frontier, counts)? {
-            return Ok(Some(Stop::Full));
-        }
-        while let Some(node) = frontier.pop() {
-            let nodes = self.nodes.get_mut(self.pending..).unwrap_or_default();
-            let expanded = match self.expander.expand(&node, nodes) {
-                Ok(expanded) => expanded,
-                Err(overflow) => {
-                    frontier.put_back(node);
-                    self.put::<K>(table, frontier, counts)?;
-                    return Ok(Some(Stop::Overflow(overflow)));
-                }
-            };
-            let Expanded { enabled, nodes: written } = expanded;
-            counts.expanded += 1;
-            counts.arcs += enabled as u64;
-            counts.deadlocks += u64::from(enabled == 0);
-            if checks {
-                self.findings.check(&self.expander.state(node), enabled);
-            }
-            let nodes = nodes.get_mut(..written).unwrap_or_default();
-            let keys = self.keys.get_mut(self.pending..).unwrap_or_default();
-            let new = self.recent.filter_new(nodes, keys, |node| self.expander.state(node));
-            counts.known += (enabled - new) as u64;
-            self.pending += new;
-            if self.pending >= self.batch && !self.put::<K>(table, frontier, counts)? {
-                return Ok(Some(Stop::Full));
-            }
-            since_clock += 1 + written;
-            if since_clock >= CLOCK_INTERVAL {
-                since_clock = 0;
-                if table.transport().now_ns() >= until {
-                    break;
-                }
-            }
-        }
-        Ok(if self.put::<K>(table, frontier, counts)? { None } else { Some(Stop::Full) })
     }
 
     /// Puts the pending successors in the table, and the new ones in the next level. Returns false
     /// if the table was full for some of them, which stay pending.
-    fn put<K: StateKind<W>>(
+    fn put(
         &mut self,
-        table: &mut Opened<'_, K>,
-        frontier: &mut Frontier<W>,
+        table: &mut dyn StateTable,
+        frontier: &mut Frontier,
         counts: &mut Counts,
     ) -> Result<bool, Error> {
         let pending = mem::take(&mut self.pending);
         let nodes = self.nodes.get_mut(..pending).unwrap_or_default();
         let keys = self.keys.get_mut(..pending).unwrap_or_default();
         let outcomes = self.outcomes.get_mut(..pending).unwrap_or_default();
-        if self.batch == 1 {
-            for (key, outcome) in keys.iter().zip(&mut *outcomes) {
-                *outcome = table.find_or_put(K::key(key))?;
-            }
-        } else {
-            table.find_or_put_batch(K::keys(keys), outcomes)?;
-        }
+        table.put(keys.as_flattened(), self.batch > 1, outcomes)?;
         counts.find_or_puts += pending as u64;
         counts.states += frontier.push_inserted(nodes, outcomes);
         if !outcomes.contains(&Outcome::Full) {

@@ -24,60 +24,71 @@ pub(super) const SIZES: Sizes =
     Sizes { window_words: SHARE_WORDS, slots: READS, slot_words: READ_WORDS, depth: 0 };
 
 /// This rank's part of the current level, and the states that it has found for the next one.
-pub(super) struct Frontier<const W: usize> {
-    current: Vec<[u64; W]>,
-    next: Vec<[u64; W]>,
+///
+/// A node is the words of a state, the last one with the origin of the node.
+pub(super) struct Frontier {
+    /// Words of a node.
+    words: usize,
+    current: Vec<u64>,
+    next: Vec<u64>,
     /// This rank's parts of all levels up to the current one, if they are kept.
-    kept: Option<Vec<Vec<[u64; W]>>>,
+    kept: Option<Vec<Vec<u64>>>,
 }
 
-impl<const W: usize> Frontier<W> {
-    /// States that a rank exposes in a round.
-    const SHARE: u64 = SHARE_WORDS / W as u64;
-
+impl Frontier {
     /// Keeps all levels if `keeps` says so.
-    pub(super) fn new(keeps: bool) -> Self {
-        Self { current: Vec::new(), next: Vec::new(), kept: keeps.then(Vec::new) }
+    pub(super) fn new(words: usize, keeps: bool) -> Self {
+        Self { words, current: Vec::new(), next: Vec::new(), kept: keeps.then(Vec::new) }
     }
 
-    /// Takes this rank's parts of the levels up to the current one, as states of their nodes; none
-    /// if they are not kept.
-    pub(super) fn take_levels(
-        &mut self,
-        state: impl Fn([u64; W]) -> [u64; W],
-    ) -> Vec<Vec<[u64; W]>> {
+    /// Takes this rank's parts of the levels up to the current one, without the origins of their
+    /// nodes, which are above the low `last_bits` of the last word; none if they are not kept.
+    pub(super) fn take_levels(&mut self, last_bits: u32) -> Vec<Vec<u64>> {
+        let origin = u64::MAX.checked_shl(last_bits).unwrap_or(0);
         let mut levels = self.kept.take().unwrap_or_default();
-        levels.iter_mut().flatten().for_each(|node| *node = state(*node));
+        for last in levels
+            .iter_mut()
+            .flat_map(|level| level.iter_mut().skip(self.words - 1).step_by(self.words))
+        {
+            *last &= !origin;
+        }
         levels
     }
 
     /// Returns the bytes of the states to expand and of those found for the next level.
     pub(super) fn bytes(&self) -> u64 {
-        (self.open() + self.found()) * 8 * W as u64
+        (self.current.len() + self.next.len()) as u64 * 8
     }
 
     pub(super) fn keeps_levels(&self) -> bool {
         self.kept.is_some()
     }
 
-    pub(super) fn pop(&mut self) -> Option<[u64; W]> {
-        self.current.pop()
+    #[inline]
+    pub(super) fn pop<const W: usize>(&mut self) -> Option<[u64; W]> {
+        let node = *self.current.last_chunk()?;
+        self.current.truncate(self.current.len() - W);
+        Some(node)
     }
 
     /// Puts back a node that was popped but not expanded.
-    pub(super) fn put_back(&mut self, node: [u64; W]) {
-        self.current.push(node);
+    pub(super) fn put_back(&mut self, node: &[u64]) {
+        self.current.extend_from_slice(node);
     }
 
-    pub(super) fn push(&mut self, node: [u64; W]) {
-        self.next.push(node);
+    pub(super) fn push(&mut self, node: &[u64]) {
+        self.next.extend_from_slice(node);
     }
 
     /// Adds the nodes whose outcome is `Inserted`. Returns their number.
-    pub(super) fn push_inserted(&mut self, nodes: &[[u64; W]], outcomes: &[Outcome]) -> u64 {
+    pub(super) fn push_inserted<const W: usize>(
+        &mut self,
+        nodes: &[[u64; W]],
+        outcomes: &[Outcome],
+    ) -> u64 {
         let first = self.next.len();
-        self.next.extend_from_slice(nodes);
-        let added = self.next.get_mut(first..).unwrap_or_default();
+        self.next.extend_from_slice(nodes.as_flattened());
+        let (added, _) = self.next.get_mut(first..).unwrap_or_default().as_chunks_mut();
         let mut inserted = 0;
         for (&node, &outcome) in nodes.iter().zip(outcomes) {
             // Always written, and kept if the state is new: no branch to predict.
@@ -86,16 +97,16 @@ impl<const W: usize> Frontier<W> {
             }
             inserted += usize::from(outcome == Outcome::Inserted);
         }
-        self.next.truncate(first + inserted);
+        self.next.truncate(first + inserted * W);
         inserted as u64
     }
 
     pub(super) fn open(&self) -> u64 {
-        self.current.len() as u64
+        (self.current.len() / self.words) as u64
     }
 
     pub(super) fn found(&self) -> u64 {
-        self.next.len() as u64
+        (self.next.len() / self.words) as u64
     }
 
     /// Makes the next level the current one. `found` has the number of its states by rank; each
@@ -110,7 +121,9 @@ impl<const W: usize> Frontier<W> {
         // The last words of each window, and the last slots.
         let Geometry { me, window_words, slots, .. } = *engine.geometry();
         let first_word = window_words - SHARE_WORDS;
-        let mut rounds = found.iter().max().map_or(0, |max| max.div_ceil(Self::SHARE));
+        let words = self.words as u64;
+        let share = SHARE_WORDS / words;
+        let mut rounds = found.iter().max().map_or(0, |max| max.div_ceil(share));
         if found.len() == 1 {
             mem::swap(&mut self.current, &mut self.next);
             rounds = 0;
@@ -120,14 +133,14 @@ impl<const W: usize> Frontier<W> {
                 // The words must not change before all ranks have read them.
                 exchange.barrier()?;
             }
-            let first = round * Self::SHARE;
-            let exposed = found.iter().map(|count| count.saturating_sub(first).min(Self::SHARE));
+            let first = round * share;
+            let exposed = found.iter().map(|count| count.saturating_sub(first).min(share));
             let exposed: Vec<u64> = exposed.collect();
-            self.expose(engine, first_word, first);
+            self.expose(engine, first_word, first * words);
             exchange.barrier()?;
-            let reads = reads(&exposed, me, first_word, W as u64);
+            let reads = reads(&exposed, me, first_word, words);
             read_all(engine, slots - READS..slots, reads, |states| {
-                self.current.extend_from_slice(states.as_chunks().0);
+                self.current.extend_from_slice(states);
             })?;
         }
         self.next.clear();
@@ -137,12 +150,13 @@ impl<const W: usize> Frontier<W> {
         Ok(())
     }
 
-    /// Stores this rank's states from number `first` on in the words that other ranks READ.
-    fn expose(&self, engine: &dyn Timed, first_word: u64, first: u64) {
+    /// Stores this rank's states from this word on in the words that other ranks READ.
+    fn expose(&self, engine: &dyn Timed, first_word: u64, from: u64) {
         let at = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let share = engine.window().iter().skip(at(first_word)).take(at(Self::SHARE) * W);
-        let states = self.next.get(at(first)..).unwrap_or_default();
-        for (word, &of_state) in share.zip(states.as_flattened()) {
+        let share = engine.window().iter().skip(at(first_word));
+        let whole_states = at(SHARE_WORDS) / self.words * self.words;
+        let states = self.next.get(at(from)..).unwrap_or_default();
+        for (word, &of_state) in share.take(whole_states).zip(states) {
             word.store(of_state, Release);
         }
     }

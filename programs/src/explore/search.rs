@@ -1,20 +1,20 @@
 //! The breadth-first search: rounds in which ranks expand states of one level, then exchange their
 //! progress.
 
-use std::time::Instant;
+use core::time::Duration;
 
-use probeline::table::Outcome;
+use probeline::table::{CollectiveError, Outcome};
 use probeline::transport::{Exchange, Owner};
 
 use super::counterexample::{Levels, Verdict};
-use super::expansion::{Counts, Expansion, Stop};
+use super::expansion::{Counts, Expand, Stop};
 use super::frontier::Frontier;
 use super::property::{Findings, Property, Violation};
 use super::table_size::{self, Limit, TableSize};
-use super::tables::{Opened, StateKind, TableStats};
-use super::{Exploration, Host, Progress};
-use crate::petri::{Expander, Overflow, Packing, PackingError, Successors};
-use crate::{Error, gather};
+use super::tables::{Engine, Opening, StateTable, States, TableStats};
+use super::{Exploration, Explored, Host, Progress};
+use crate::petri::{Overflow, Packing, PackingError};
+use crate::{Error, Timed, gather_values};
 
 /// Time that ranks expand states before they exchange their progress: a tenth of a second, and more
 /// with many ranks, whose exchange takes longer.
@@ -89,8 +89,8 @@ pub enum Reason {
     },
 }
 
-/// The reason why a search returns.
-pub(super) enum Pause {
+/// The reason why the search in a table ends.
+enum Pause {
     Ended(Box<Ended>),
     /// A marking does not fit the packing: the search has to start again with this one.
     Restart(Packing),
@@ -100,160 +100,235 @@ pub(super) enum Pause {
 
 /// A search of all states that are reachable from the initial marking, until all properties are
 /// violated.
-pub(super) struct Search<'a, const W: usize> {
+pub(super) struct Search<'a> {
     exploration: &'a Exploration,
+    host: &'a mut dyn Host,
     packing: &'a Packing,
-    expansion: Expansion<'a, W>,
-    frontier: Frontier<W>,
+    states: &'static States,
+    size: &'a mut TableSize,
+    expansion: Box<dyn Expand>,
+    frontier: Frontier,
+    findings: Findings<'a>,
     counts: Counts,
     /// Counters of this rank, in all tables so far.
     stats: TableStats,
     /// The last round; none before the first.
     round: Option<Round>,
     /// States of all levels up to the current one.
-    states: u64,
+    held: u64,
     /// The reason why the table does not grow any more.
     limit: Option<Limit>,
     /// Whether a growth has failed; the search does not try again.
     has_failed_to_grow: bool,
     /// Whether the net is known to have no bound on its tokens; none before it was asked.
     is_unbounded: Option<bool>,
-    start: Instant,
+    /// The clock when the exploration began.
+    start_ns: u64,
 }
 
-impl<'a, const W: usize> Search<'a, W> {
-    pub(super) fn new(exploration: &'a Exploration, packing: &'a Packing) -> Self {
-        let written = match exploration.all_successors {
-            true => Successors::All,
-            false => Successors::Needed,
-        };
-        let expander = Expander::new(&exploration.net, packing, written);
+impl<'a> Search<'a> {
+    pub(super) fn new(
+        exploration: &'a Exploration,
+        packing: &'a Packing,
+        start_ns: u64,
+        size: &'a mut TableSize,
+        host: &'a mut dyn Host,
+    ) -> Self {
+        let states = exploration.states(packing.words());
         let findings = Findings::new(&exploration.properties, packing);
         Self {
             exploration,
+            host,
             packing,
-            frontier: Frontier::new(findings.is_open()),
-            expansion: Expansion::new(expander, exploration, findings),
+            states,
+            size,
+            expansion: (states.expansion)(exploration, packing),
+            frontier: Frontier::new(packing.words(), findings.is_open()),
+            findings,
             counts: Counts::default(),
             stats: TableStats::default(),
             round: None,
-            states: 0,
+            held: 0,
             limit: None,
             has_failed_to_grow: false,
             is_unbounded: None,
-            start: Instant::now(),
+            start_ns,
         }
     }
 
-    /// Begins a search, with an empty table, or continues it, with the states found so far in the
-    /// table. All ranks call it, and it returns for the same reason on all of them.
-    pub(super) fn run<K: StateKind<W>>(
+    /// Searches in an empty table, and in larger ones that take its place. All ranks call it.
+    /// Returns the packing with which to search again if a marking does not fit this one.
+    pub(super) fn run(
+        mut self,
+        engine: &mut dyn Engine,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Result<Explored, Packing>, Error> {
+        // Each table but the last is larger than the one before it.
+        loop {
+            let at = self.opening(engine.current(), self.size.now, exchange)?;
+            let mut table = (self.states.open)(at, exchange)?;
+            match self.search(&mut *table, exchange)? {
+                Pause::Ended(ended) => return self.end(&mut *table, *ended, exchange).map(Ok),
+                Pause::Restart(grown) => return Ok(Err(grown)),
+                Pause::Grow(bytes) => {
+                    drop(table);
+                    if let Some(limit) = self.grow(engine, bytes, exchange)? {
+                        // The search goes on in its table until that is full.
+                        self.limit = Some(limit);
+                        self.has_failed_to_grow = true;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns how to open a table of this size.
+    fn opening<'e>(
         &mut self,
-        table: &mut Opened<'_, K>,
-        size: &TableSize,
-        host: &mut dyn Host,
+        engine: &'e mut dyn Timed,
+        bytes: u64,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Opening<'e>, Error>
+    where
+        'a: 'e,
+    {
+        let exploration = self.exploration;
+        let narrow = self.host.configure(engine, exploration.config_of(bytes), exchange)?;
+        Ok(Opening { engine, narrow, exploration })
+    }
+
+    /// Begins the search, with an empty table, or continues it, with the states found so far in the
+    /// table. It returns for the same reason on all ranks.
+    fn search(
+        &mut self,
+        table: &mut dyn StateTable,
         exchange: &mut dyn Exchange,
     ) -> Result<Pause, Error> {
         let earlier = self.stats;
-        let mut round = match self.round.take() {
-            Some(round) => round,
-            None => {
-                let stop = self.put_initial::<K>(table, exchange)?;
-                let round = self.end_round(stop.as_ref(), host, exchange)?;
-                if round.full
-                    && let Some(pause) =
-                        self.after(&round, K::grow_at(table), size, host, exchange)?
-                {
-                    return Ok(pause);
-                }
-                round
-            }
-        };
-        let round_ns = ROUND_NS + ROUND_NS_PER_RANK * u64::from(exchange.owners());
+        // Each round expands states, or is the last one in this table.
         loop {
-            if round.has_level() {
-                self.states += round.found();
-                self.frontier.spread(&mut **table.transport_mut()?, &round.found, exchange)?;
-            }
-            let (frontier, counts) = (&mut self.frontier, &mut self.counts);
-            let stop = self.expansion.expand::<K>(table, frontier, counts, round_ns)?;
-            let stop = stop.or_else(|| self.scarcity(size));
-            self.stats = earlier.plus(&K::table_stats(table));
-            round = self.end_round(stop.as_ref(), host, exchange)?;
-            if let Some(pause) = self.after(&round, K::grow_at(table), size, host, exchange)? {
-                self.round = Some(round);
+            let last = self.round.take();
+            let stop = match &last {
+                Some(last) => self.expand(table, last, exchange)?,
+                None => self.put_initial(table, exchange)?,
+            };
+            self.stats = earlier.plus(&table.facts().stats);
+            let round = self.end_round(stop, exchange)?;
+            let has_begun = last.is_some() || !round.full;
+            // The initial state is not expanded yet: nothing to decide, if the table has it.
+            let pause = match last.is_none() && has_begun {
+                true => None,
+                false => self.after(&round, table, exchange)?,
+            };
+            self.round = has_begun.then_some(round);
+            if let Some(pause) = pause {
                 return Ok(pause);
             }
         }
     }
 
-    /// Exchanges the progress of all ranks, of which this one stopped for this reason.
-    fn end_round(
-        &self,
-        stop: Option<&Stop>,
-        host: &dyn Host,
+    /// Expands states of this rank for a round.
+    fn expand(
+        &mut self,
+        table: &mut dyn StateTable,
+        last: &Round,
         exchange: &mut dyn Exchange,
-    ) -> Result<Round, Error> {
-        /// The place of a rank without an overflow, the transition of a marking not fired, and the
-        /// memory left of a rank that has enough.
-        const NONE: u64 = u64::MAX;
-        let [full, place, tokens, transition, scarce] = match stop {
-            Some(Stop::Full) => [1, NONE, 0, NONE, NONE],
-            Some(Stop::Overflow(Overflow { place, tokens, transition })) => {
-                [0, *place as u64, *tokens, transition.map_or(NONE, u64::from), NONE]
+    ) -> Result<Option<Stop>, Error> {
+        if last.has_level() {
+            self.held += last.found();
+            self.frontier.spread(table.engine()?, &last.found, exchange)?;
+        }
+        let round_ns = ROUND_NS + ROUND_NS_PER_RANK * u64::from(exchange.owners());
+        let Self { expansion, frontier, findings, counts, .. } = self;
+        let stop = expansion.expand(table, frontier, findings, counts, round_ns)?;
+        Ok(stop.or_else(|| self.scarcity()))
+    }
+
+    /// Moves the states found so far to a table of this size. If that fails, or is stopped, they stay
+    /// where they are. Returns the reason of a failure.
+    fn grow(
+        &mut self,
+        engine: &mut dyn Engine,
+        bytes: u64,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Option<Limit>, Error> {
+        let start_ns = engine.current().now_ns();
+        let (exploration, from) = (self.exploration, self.size.now);
+        let moved =
+            engine.grow(exploration.sizes_of(bytes), exchange, &mut |now, next, exchange| {
+                let at = self.opening(now, from, exchange)?;
+                let mut table = (self.states.open)(at, exchange)?;
+                let larger = self.opening(next, bytes, exchange)?;
+                table.move_to(larger, self.host, exchange)
+            });
+        let moved = match moved {
+            Ok(Err(CollectiveError::Full { .. })) => return Ok(Some(self.size.limit_at(bytes))),
+            // The search ends with its next round, because a rank has got a signal.
+            Ok(Err(CollectiveError::Stopped)) => return Ok(None),
+            moved => moved.and_then(|moved| Ok(moved?)),
+        };
+        match moved {
+            Ok(_) => {}
+            Err(error) if error.is_loss() => {
+                return Err(Error::Growing { bytes, error: Box::new(error) });
             }
-            Some(Stop::OutOfMemory(available)) => [0, NONE, 0, NONE, *available],
-            None => [0, NONE, 0, NONE, NONE],
-        };
+            Err(error) => return Ok(Some(Limit::Failed(bytes, error.to_string()))),
+        }
+        self.size.grown(bytes, engine.current().now_ns() - start_ns);
+        Ok(None)
+    }
+
+    /// Exchanges the progress of all ranks, of which this one stopped for this reason.
+    fn end_round(&self, stop: Option<Stop>, exchange: &mut dyn Exchange) -> Result<Round, Error> {
         let (found, open) = (self.frontier.found(), self.frontier.open());
-        let inner_nodes = self.stats.nodes.inner_inserted;
-        let mine = [found, open, inner_nodes, full, place, tokens, transition, scarce, host.stop()];
-        let all = gather(exchange, mine)?;
-        let of_all = |at: usize| all.iter().map(move |of_rank| of_rank[at]);
-        let overflow = match all.iter().find(|of_rank| of_rank[4] != NONE) {
-            Some(&[_, _, _, _, place, tokens, transition, ..]) => Some(Overflow {
-                place: usize::try_from(place)?,
-                tokens,
-                transition: u32::try_from(transition).ok(),
-            }),
-            None => None,
+        let mine = (found, open, self.stats.nodes.inner_inserted, stop, self.host.stop());
+        let all = gather_values(exchange, &mine)?;
+        let mut round = Round {
+            found: all.iter().map(|of_rank| of_rank.0).collect(),
+            open: all.iter().map(|of_rank| of_rank.1).sum(),
+            inner_nodes: all.iter().map(|of_rank| of_rank.2).sum(),
+            stop: all.iter().map(|of_rank| of_rank.4).find(|number| *number != 0),
+            ..Round::default()
         };
-        Ok(Round {
-            found: of_all(0).collect(),
-            open: of_all(1).sum(),
-            inner_nodes: of_all(2).sum(),
-            full: of_all(3).any(|full| full != 0),
-            overflow,
-            scarce: of_all(7).filter(|bytes| *bytes != NONE).min(),
-            stop: of_all(8).find(|number| *number != 0),
-        })
+        for stop in all.iter().filter_map(|of_rank| of_rank.3) {
+            match stop {
+                Stop::Full => round.full = true,
+                Stop::Overflow(overflow) => round.overflow = round.overflow.or(Some(overflow)),
+                Stop::OutOfMemory(bytes) => {
+                    round.scarce = Some(round.scarce.map_or(bytes, |least| least.min(bytes)));
+                }
+            }
+        }
+        Ok(round)
     }
 
     /// Returns why this rank cannot hold more states beside the table.
-    fn scarcity(&self, size: &TableSize) -> Option<Stop> {
-        let available = size.memory_here()?;
+    fn scarcity(&self) -> Option<Stop> {
+        let available = self.size.memory_here()?;
         table_size::is_scarce(available, self.frontier.bytes())
             .then_some(Stop::OutOfMemory(available))
     }
 
     /// Puts the initial state in the table, on rank 0, unless the table has no room for it.
-    fn put_initial<K: StateKind<W>>(
+    fn put_initial(
         &mut self,
-        table: &mut Opened<'_, K>,
+        table: &mut dyn StateTable,
         exchange: &dyn Exchange,
     ) -> Result<Option<Stop>, Error> {
         if exchange.me() != Owner(0) {
             return Ok(None);
         }
-        let state = self.packing.pack(&self.exploration.net.initial());
+        let state = self.packing.pack_words(&self.exploration.net.initial());
         let state = state.map_err(|error| {
             Error::Parameter(format!("the initial marking does not fit: {error}"))
         })?;
         self.counts.find_or_puts += 1;
-        if table.find_or_put(K::key(&state))? == Outcome::Full {
+        let mut outcome = [Outcome::Full];
+        table.put(&state, false, &mut outcome)?;
+        if outcome == [Outcome::Full] {
             return Ok(Some(Stop::Full));
         }
-        self.frontier.push(state);
+        self.frontier.push(&state);
         self.counts.states = 1;
         Ok(None)
     }
@@ -262,15 +337,13 @@ impl<'a, const W: usize> Search<'a, W> {
     fn after(
         &mut self,
         round: &Round,
-        grow_at: u64,
-        size: &TableSize,
-        host: &mut dyn Host,
+        table: &dyn StateTable,
         exchange: &mut dyn Exchange,
     ) -> Result<Option<Pause>, Error> {
-        let (held, open) = (self.states + round.found(), round.open + round.found());
+        let (held, open) = (self.held + round.found(), round.open + round.found());
         let levels = self.counts.levels;
-        let elapsed = self.start.elapsed();
-        host.show(Progress::Level { level: levels + 1, states: held, open, elapsed });
+        let elapsed = Duration::from_nanos(table.now_ns() - self.start_ns);
+        self.host.show(Progress::Level { level: levels + 1, states: held, open, elapsed });
         let is_complete = open == 0 && !round.full && round.overflow.is_none();
         let mut larger = None;
         let out_of_room = match round.overflow {
@@ -283,14 +356,15 @@ impl<'a, const W: usize> Search<'a, W> {
                 Some(Reason::Memory { available, keeps_levels: self.frontier.keeps_levels() })
             }
             None => {
-                let is_crowded = held + round.inner_nodes > grow_at && self.limit.is_none();
+                let is_crowded =
+                    held + round.inner_nodes > table.facts().grow_at && self.limit.is_none();
                 if (round.full || is_crowded) && !self.has_failed_to_grow {
                     let net = &self.exploration.net;
                     let is_unbounded =
                         *self.is_unbounded.get_or_insert_with(|| net.growth().is_some());
-                    match size.next(is_unbounded, exchange)? {
+                    match self.size.next(is_unbounded, exchange)? {
                         Ok(next) => {
-                            host.show(Progress::Grow { bytes: next, states: held });
+                            self.host.show(Progress::Grow { bytes: next, states: held });
                             (larger, self.limit) = (Some(next), None);
                         }
                         Err(limit) => self.limit = Some(limit),
@@ -298,17 +372,17 @@ impl<'a, const W: usize> Search<'a, W> {
                 }
                 let limit = self.limit.as_ref().filter(|_| round.full && larger.is_none());
                 let words = self.packing.words();
-                limit.cloned().map(|limit| Reason::Table { words, bytes: size.now, limit })
+                limit.cloned().map(|limit| Reason::Table { words, bytes: self.size.now, limit })
             }
         };
         let out_of_room =
             out_of_room.map(|reason| Box::new(OutOfRoom { states: held, levels, reason }));
         let stops = out_of_room.is_some() || round.stop.is_some();
         if stops || round.has_level() {
-            self.expansion.findings.gather(levels, exchange)?;
+            self.findings.gather(levels, exchange)?;
         }
         self.counts.levels += u64::from(round.has_level());
-        let findings = &self.expansion.findings;
+        let findings = &self.findings;
         let ending = match (out_of_room, round.stop) {
             (None, _) if is_complete => Ending::Complete,
             _ if findings.are_complete() => Ending::Answered,
@@ -321,12 +395,6 @@ impl<'a, const W: usize> Search<'a, W> {
         Ok(Some(Pause::Ended(Box::new(self.ended(ending, open, exchange)?))))
     }
 
-    /// Lets the search go on in its table until that is full, because the table cannot grow.
-    pub(super) fn stop_growing(&mut self, limit: Limit) {
-        self.limit = Some(limit);
-        self.has_failed_to_grow = true;
-    }
-
     fn ended(
         &mut self,
         ending: Ending,
@@ -334,8 +402,8 @@ impl<'a, const W: usize> Search<'a, W> {
         exchange: &mut dyn Exchange,
     ) -> Result<Ended, Error> {
         let (exploration, packing) = (self.exploration, self.packing);
-        let levels = self.frontier.take_levels(|node| self.expansion.state(node));
-        let violations = &self.expansion.findings.violations;
+        let levels = self.frontier.take_levels(packing.last_bits());
+        let violations = &self.findings.violations;
         let levels = Levels { net: &exploration.net, packing, states: &levels };
         let verdict = |(property, violation): (&Property, &Option<Violation>)| {
             levels.verdict(property, violation.as_ref(), ending == Ending::Complete, exchange)
@@ -344,9 +412,54 @@ impl<'a, const W: usize> Search<'a, W> {
         let verdicts = verdicts.collect::<Result<_, Error>>()?;
         Ok(Ended { counts: self.counts, stats: self.stats, open, ending, verdicts })
     }
+
+    fn end(
+        &mut self,
+        table: &mut dyn StateTable,
+        ended: Ended,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Explored, Error> {
+        let end_ns = table.now_ns();
+        let all = gather_values(exchange, &(ended.counts, ended.stats))?;
+        let sum =
+            |field: fn(&Counts) -> u64| all.iter().map(|(counts, _)| field(counts)).sum::<u64>();
+        let counts = Counts {
+            states: sum(|of| of.states),
+            expanded: sum(|of| of.expanded),
+            arcs: sum(|of| of.arcs),
+            known: sum(|of| of.known),
+            find_or_puts: sum(|of| of.find_or_puts),
+            deadlocks: sum(|of| of.deadlocks),
+            levels: ended.counts.levels,
+        };
+        let none = TableStats::default();
+        let stats = all.iter().fold(none, |sum, (_, of_rank)| sum.plus(of_rank));
+        let (Counts { states, expanded, .. }, open) = (counts, ended.open);
+        let [held, occupied] = table.count(exchange)?;
+        if held != states || expanded + open != states {
+            return Err(Error::Wrong(format!(
+                "{states} states were inserted, {held} are in the table, {expanded} were expanded \
+                 and {open} were not"
+            )));
+        }
+        Ok(Explored {
+            ended: Ended { counts, stats, ..ended },
+            busiest: all.iter().map(|(counts, _)| counts.expanded).max().unwrap_or(0),
+            took_ns: end_ns - self.start_ns,
+            growths: self.size.growths,
+            growth_ns: self.size.growth_ns,
+            table_bytes: self.size.now,
+            buckets: table.facts().buckets,
+            occupied,
+            entry_bytes: self.states.entry_bytes,
+            words: self.states.words,
+            bits: self.packing.bits(),
+        })
+    }
 }
 
 /// The progress of all ranks at the end of a round, the same on every rank.
+#[derive(Default)]
 struct Round {
     /// States of the next level that each rank has found.
     found: Vec<u64>,

@@ -5,7 +5,7 @@ use probeline::table::TreeConfig;
 use probeline::transport::{Exchange, ExchangeError};
 
 use super::Exploration;
-use super::states::StatesChoice;
+use super::tables::StatesChoice;
 use crate::gather;
 
 /// The factor from the size of a table to that of the next one. Over a run the ranks then move at most
@@ -22,10 +22,13 @@ const MIN_GAIN: u64 = 4;
 /// Memory that a rank leaves to others, in bytes.
 const MIN_MEMORY: u64 = 16 << 20;
 
-/// The bytes of the table, and their upper limits.
+/// The bytes of the table, their upper limits, and how they grew.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TableSize {
     pub(super) now: u64,
+    /// The number of times that the table grew, and the time that it took.
+    pub(super) growths: u32,
+    pub(super) growth_ns: u64,
     max: Option<u64>,
     trees: bool,
     ranks: u64,
@@ -58,12 +61,21 @@ impl TableSize {
     pub(super) fn new(exploration: &Exploration) -> Self {
         Self {
             now: exploration.table_bytes,
+            growths: 0,
+            growth_ns: 0,
             max: exploration.max_table_bytes,
             trees: exploration.states == StatesChoice::Tree,
             ranks: exploration.ranks.max(1).into(),
             ranks_here: exploration.ranks_here.max(1).into(),
             grows: exploration.grows,
         }
+    }
+
+    /// Notes that the table has got this size, which took some time.
+    pub(super) fn grown(&mut self, bytes: u64, took_ns: u64) {
+        self.now = bytes;
+        self.growths += 1;
+        self.growth_ns += took_ns;
     }
 
     /// Returns this rank's share of the memory available on its machine for states outside the
@@ -151,7 +163,8 @@ mod tests {
     fn grows_up_to_limit() {
         let table = |size: u64| {
             let (max, trees, ranks, ranks_here, grows) = (None, false, 2, 2, true);
-            TableSize { now: size << 20, max, trees, ranks, ranks_here, grows }
+            let (now, growths, growth_ns) = (size << 20, 0, 0);
+            TableSize { now, growths, growth_ns, max, trees, ranks, ranks_here, grows }
         };
         let within = |size, memory: u64, max: u64| {
             table(size).within(memory << 20, max << 20).map(|size| size >> 20)

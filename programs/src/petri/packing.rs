@@ -121,13 +121,26 @@ impl Packing {
     /// If the packing has more [`words`](Self::words).
     pub fn pack<const W: usize>(&self, marking: &[u64]) -> Result<[u64; W], Overflow> {
         let mut state = [0; W];
+        self.pack_into(marking, &mut state)?;
+        Ok(state)
+    }
+
+    /// Packs a marking in a state of the words of the packing.
+    pub(crate) fn pack_words(&self, marking: &[u64]) -> Result<Vec<u64>, Overflow> {
+        let mut state = vec![0; self.words()];
+        self.pack_into(marking, &mut state)?;
+        Ok(state)
+    }
+
+    /// Packs a marking in a state, whose words are 0.
+    fn pack_into(&self, marking: &[u64], state: &mut [u64]) -> Result<(), Overflow> {
         for (place, (field, &tokens)) in self.fields.iter().zip(marking).enumerate() {
             if tokens > field.max() {
                 return Err(Overflow { place, tokens, transition: None });
             }
             state[field.word as usize] |= tokens << field.shift;
         }
-        Ok(state)
+        Ok(())
     }
 
     /// Returns the marking of a state: the tokens of each place, in the net's order.
@@ -187,7 +200,17 @@ impl Packing {
 }
 
 /// A marking that does not fit a packing: a place holds more tokens than its field can.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    thiserror::Error,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 #[error("place {place} (from 0) holds {tokens} tokens, more than its field; grow the packing")]
 pub struct Overflow {
     /// Index of the place in [`Net::places`].
