@@ -6,9 +6,10 @@
 //! ([`Queue`](probeline::containers::Queue)), one on each rank.
 
 mod carrier;
-mod radix;
 #[cfg(test)]
 mod tests;
+
+use core::ops::Range;
 
 use fastrand::Rng;
 use probeline::containers::aggregator;
@@ -204,7 +205,7 @@ impl Sorter {
         let (all, first) = (u64::from(self.all_parts()), u64::from(self.first_part()));
         for (part, keys) in (first..).zip(&mut self.parts) {
             let [start, end] = [part, part + 1].map(|part| (part << KEY_BITS).div_ceil(all));
-            radix::sort(keys, &mut self.scratch, start..end);
+            radix_sort(keys, &mut self.scratch, start..end);
         }
     }
 
@@ -237,4 +238,37 @@ fn sum<'a>(keys: impl Iterator<Item = &'a u32>) -> u64 {
         (hash ^ hash >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40
     };
     keys.map(hash).sum()
+}
+
+/// The most bits of a digit.
+const DIGIT_BITS: u32 = 11;
+
+/// Sorts keys of a range. `scratch` gets as long as them.
+#[allow(clippy::cast_possible_truncation, reason = "the range is one of keys")]
+fn radix_sort(keys: &mut Vec<u32>, scratch: &mut Vec<u32>, range: Range<u64>) {
+    let start = range.start as u32;
+    let bits = u64::BITS - (range.end - range.start).saturating_sub(1).leading_zeros();
+    let passes = bits.div_ceil(DIGIT_BITS);
+    scratch.resize(keys.len(), 0);
+    for pass in 0..passes {
+        let digit_bits = bits.div_ceil(passes);
+        let mask = (1 << digit_bits) - 1;
+        distribute(keys, scratch, |key| (key - start) >> (pass * digit_bits) & mask);
+        core::mem::swap(keys, scratch);
+    }
+}
+
+/// Stores keys in order of a digit, those of one digit in the order in which they are.
+fn distribute(from: &[u32], to: &mut [u32], digit: impl Fn(u32) -> u32) {
+    let mut ends = [0_usize; 1 << DIGIT_BITS];
+    from.iter().for_each(|key| ends[digit(*key) as usize] += 1);
+    let mut next = 0;
+    for end in &mut ends {
+        (*end, next) = (next, next + *end);
+    }
+    for key in from {
+        let end = &mut ends[digit(*key) as usize];
+        to[*end] = *key;
+        *end += 1;
+    }
 }

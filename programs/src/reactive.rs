@@ -31,18 +31,14 @@
 //! ```
 
 mod band;
-mod benchmark;
 mod cell;
 mod equilibrium;
 mod flow;
-mod grid;
 mod linear;
-mod species;
 mod water;
 
-pub use band::Band;
+pub use band::{Band, Grid};
 pub use cell::{Cell, ChemistryInput, ChemistryResult, INPUT_NUMBERS, PH};
 pub use equilibrium::{Unsolved, equilibrium};
 pub use flow::{Flow, Unstable};
-pub use grid::Grid;
 pub use water::{COMPONENTS, Water};

@@ -5,7 +5,6 @@
 //! number of digits to which the inputs of the chemistry are rounded.
 
 mod chemistry;
-mod halo;
 mod rank;
 
 use probeline::map::{Config, Map, Operation};
@@ -54,7 +53,7 @@ impl Options {
     #[must_use]
     pub fn sizes(&self) -> Sizes {
         let cache = self.cache.sizes::<ChemistryInput, ChemistryResult>(self.in_flight);
-        cache.plus(halo::sizes(self.grid))
+        cache.plus(rank::sizes(self.grid))
     }
 }
 

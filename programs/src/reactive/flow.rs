@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::reactive::grid::Grid;
+use crate::reactive::band::Grid;
 use crate::reactive::water::{COMPONENTS, Water};
 
 /// The dissolved components of a row's cells.

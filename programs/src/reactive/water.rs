@@ -1,7 +1,17 @@
-//! Waters: dissolved components.
+//! Waters: dissolved components, and the two waters of the benchmark.
+
+use crate::reactive::cell::Cell;
+use crate::reactive::equilibrium::{Unsolved, equilibrium};
 
 /// The number of dissolved components.
 pub const COMPONENTS: usize = 7;
+
+/// Sodium chloride in both waters, in mol/l.
+const SODIUM_CHLORIDE: f64 = 1e-4;
+/// Potassium chloride in both waters, in mol/l.
+const POTASSIUM_CHLORIDE: f64 = 2e-5;
+/// Magnesium chloride in the water that flows in, in mol/l: the benchmark's.
+const MAGNESIUM_CHLORIDE: f64 = 1e-3;
 
 /// The dissolved components of a water: totals over all species, in mol per litre of water. Mixing and
 /// flow conserve each of them.
@@ -52,5 +62,38 @@ impl Water {
         [calcium, magnesium, carbon, alkalinity, chloride, sodium, potassium]: [f64; COMPONENTS],
     ) -> Self {
         Self { calcium, magnesium, carbon, alkalinity, chloride, sodium, potassium }
+    }
+
+    /// Returns the water that is in the pores at first: in equilibrium with calcite, closed to the
+    /// atmosphere, with little sodium and potassium chloride.
+    ///
+    /// # Errors
+    /// [`Unsolved`]: a defect.
+    pub fn with_calcite() -> Result<Self, Unsolved> {
+        let mut cell = Cell { water: salt(), calcite: 1.0, dolomite: 0.0 };
+        let result = equilibrium(&cell.chemistry_input(0.0))?;
+        cell.react(&result);
+        Ok(cell.water)
+    }
+
+    /// Returns the water that flows in: 1 mmol/l magnesium chloride, neutral, without calcium or
+    /// carbon.
+    #[must_use]
+    pub fn with_magnesium() -> Self {
+        let salt = salt();
+        Self {
+            magnesium: MAGNESIUM_CHLORIDE,
+            chloride: salt.chloride + 2.0 * MAGNESIUM_CHLORIDE,
+            ..salt
+        }
+    }
+}
+
+fn salt() -> Water {
+    Water {
+        chloride: SODIUM_CHLORIDE + POTASSIUM_CHLORIDE,
+        sodium: SODIUM_CHLORIDE,
+        potassium: POTASSIUM_CHLORIDE,
+        ..Water::pure()
     }
 }

@@ -180,7 +180,7 @@ fn acid_and_basic_cells() -> impl Strategy<Value = Cell> {
 }
 
 /// Concentrations times `of` the species, summed.
-fn sum(result: &[f64; SPECIES], of: impl Fn(&crate::reactive::species::Species) -> i8) -> f64 {
+fn sum(result: &[f64; SPECIES], of: impl Fn(&Species) -> i8) -> f64 {
     ALL.iter().zip(result).map(|(species, amount)| f64::from(of(species)) * amount).sum()
 }
 
