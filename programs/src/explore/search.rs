@@ -274,7 +274,9 @@ impl<'a> Search<'a> {
             }
             Err(error) => return Ok(Some(Limit::Failed(bytes, error.to_string()))),
         }
-        self.size.grown(bytes, engine.current().now_ns() - start_ns);
+        self.size.now = bytes;
+        self.size.growths += 1;
+        self.size.growth_ns += engine.current().now_ns() - start_ns;
         Ok(None)
     }
 

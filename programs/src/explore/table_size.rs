@@ -71,13 +71,6 @@ impl TableSize {
         }
     }
 
-    /// Notes that the table has got this size, which took some time.
-    pub(super) fn grown(&mut self, bytes: u64, took_ns: u64) {
-        self.now = bytes;
-        self.growths += 1;
-        self.growth_ns += took_ns;
-    }
-
     /// Returns this rank's share of the memory available on its machine for states outside the
     /// table, in bytes; `None` if it is unknown.
     pub(super) fn memory_here(&self) -> Option<u64> {

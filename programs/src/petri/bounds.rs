@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
     use crate::petri::MAX_TOKENS;
-    use crate::petri::naive::{explore, net, nets};
+    use crate::petri::naive::{largest, net, nets};
 
     #[test]
     fn invariants_bound_places() {
@@ -275,29 +275,10 @@ mod tests {
         sums.into_iter().map(|sum| fits(sum / common)).collect()
     }
 
-    #[test]
-    fn cancels_i64_min() {
-        // i64::MIN has neither a negation nor an absolute value.
-        let min = i64::MIN;
-        assert_eq!(combine(&[1, min, 1], &[-1, 2, 0], 0), Some(vec![0, min + 2, 1]));
-        assert_eq!(combine(&[1, min, 0], &[-1, 0, 2], 0), Some(vec![0, min / 2, 1]));
-        // Overflows of an i64: the other row's factor, a product, a divisor.
-        assert_eq!(combine(&[3, 1], &[min, 1], 0), None);
-        assert_eq!(combine(&[1 << 62, 1], &[min, 1], 0), None);
-        assert_eq!(combine(&[1, min], &[-1, 0], 0), None);
-    }
-
     /// Generates numbers of every magnitude, and the extremes of i64.
     fn numbers() -> impl Strategy<Value = i64> {
         let ends = vec![i64::MIN, i64::MIN + 1, i64::MIN / 2, i64::MAX, i64::MAX / 2 + 1];
         prop_oneof![-9_i64..10, any::<i64>(), prop::sample::select(ends)]
-    }
-
-    fn largest(net: &Net, limit: usize) -> Vec<u64> {
-        let (markings, _) = explore(net, limit);
-        (0..net.places().len())
-            .map(|place| markings.iter().map(|marking| marking[place]).max().unwrap())
-            .collect()
     }
 
     proptest! {

@@ -269,26 +269,11 @@ pub(crate) fn built_in_models() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::petri::naive::explore;
-
-    /// The counts are those published by the contest, which has larger instances of `kanban` only.
-    #[test]
-    fn reproduces_published_counts() {
-        for (name, counts) in [
-            ("philosophers:5", (243, 945)),
-            ("fms:2", (3_444, 16_311)),
-            ("peterson:2", (20_754, 62_262)),
-            ("kanban:2", (4_600, 28_120)),
-        ] {
-            let (markings, arcs) = explore(&build(name).unwrap(), usize::MAX);
-            assert_eq!((markings.len(), arcs), counts, "{name}");
-        }
-        let net = build("peterson:2").unwrap();
-        assert_eq!((net.places().len(), net.transitions().len()), (102, 126));
-    }
 
     #[test]
     fn builds_smallest_and_largest_size() {
+        let net = build("peterson:2").unwrap();
+        assert_eq!((net.places().len(), net.transitions().len()), (102, 126));
         for family in FAMILIES {
             for size in [family.min, family.max] {
                 assert!(build(&format!("{}:{size}", family.name)).is_ok());

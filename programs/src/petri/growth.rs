@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
     use crate::petri::bounds::upper_bounds;
-    use crate::petri::naive::{explore, net, nets};
+    use crate::petri::naive::{markings, net, nets};
 
     #[test]
     fn finds_cycle_that_adds_tokens() {
@@ -121,7 +121,7 @@ mod tests {
         fn replays_proof(net in nets()) {
             let Some(Growth { transitions, place }) = net.growth() else { return Ok(()) };
             prop_assert_eq!(upper_bounds(&net)[place], None);
-            let (markings, _) = explore(&net, 20_000);
+            let markings = markings(&net, 20_000);
             let replayed = markings.iter().find_map(|marking| {
                 let mut now = marking.clone();
                 for _ in 0..3 {
@@ -137,7 +137,7 @@ mod tests {
                 Some(())
             });
             // The walk may be longer than this search is deep.
-            prop_assert!(replayed.is_some() || markings.len() == 20_000);
+            prop_assert!(replayed.is_some() || markings.len() > 20_000);
         }
     }
 }

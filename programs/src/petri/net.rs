@@ -255,7 +255,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::petri::naive::{explore, net, nets, successors};
+    use crate::petri::naive::{markings, net, nets, successors};
 
     fn transition(inputs: &[(usize, u64)], outputs: &[(usize, u64)]) -> Transition {
         let arcs = |ends: &[(usize, u64)]| {
@@ -304,8 +304,7 @@ mod tests {
         /// Every arc is found backwards, and every arc found backwards is one.
         #[test]
         fn predecessors_reverse_successors(net in nets()) {
-            let (markings, _) = explore(&net, 50);
-            for marking in &markings {
+            for marking in &markings(&net, 50) {
                 for (transition, after) in successors(&net, marking) {
                     let mut found = false;
                     net.predecessors(&after, |by, before| {

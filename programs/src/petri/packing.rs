@@ -121,26 +121,20 @@ impl Packing {
     /// If the packing has more [`words`](Self::words).
     pub fn pack<const W: usize>(&self, marking: &[u64]) -> Result<[u64; W], Overflow> {
         let mut state = [0; W];
-        self.pack_into(marking, &mut state)?;
+        state[..self.words()].copy_from_slice(&self.pack_words(marking)?);
         Ok(state)
     }
 
     /// Packs a marking in a state of the words of the packing.
     pub(crate) fn pack_words(&self, marking: &[u64]) -> Result<Vec<u64>, Overflow> {
         let mut state = vec![0; self.words()];
-        self.pack_into(marking, &mut state)?;
-        Ok(state)
-    }
-
-    /// Packs a marking in a state, whose words are 0.
-    fn pack_into(&self, marking: &[u64], state: &mut [u64]) -> Result<(), Overflow> {
         for (place, (field, &tokens)) in self.fields.iter().zip(marking).enumerate() {
             if tokens > field.max() {
                 return Err(Overflow { place, tokens, transition: None });
             }
             state[field.word as usize] |= tokens << field.shift;
         }
-        Ok(())
+        Ok(state)
     }
 
     /// Returns the marking of a state: the tokens of each place, in the net's order.
@@ -265,7 +259,7 @@ mod tests {
 
     use super::*;
     use crate::petri::MAX_TOKENS;
-    use crate::petri::naive::{self, explore, net, nets};
+    use crate::petri::naive::{self, largest, markings, net, nets};
 
     /// A sample of only the initial marking, so that fields have to grow.
     const BLIND: Budget = Budget { states: 1, search_work: 0, walks: 0, steps: 0, walk_work: 0 };
@@ -429,10 +423,8 @@ mod tests {
         /// all reachable markings, or fails because they need too many bits.
         #[test]
         fn layouts_grow_until_they_fit(net in nets(), in_one_word in any::<bool>()) {
-            let (naive, _) = explore(&net, 200);
-            let largest = (0..net.places().len())
-                .map(|place| naive.iter().map(|marking| marking[place]).max().unwrap());
-            let needed: Vec<u32> = largest.map(layout::bits_of).collect();
+            let naive = markings(&net, 200);
+            let needed: Vec<u32> = largest(&net, 200).into_iter().map(layout::bits_of).collect();
             let sizes = if in_one_word { &SIZES[..1] } else { &SIZES };
             let mut packing = Packing::probed(&net, sizes, BLIND);
             for _ in 0..=6 * STATE_BITS {

@@ -104,7 +104,7 @@ mod tests {
     /// A result that is far from right conserves elements and charge, and leaves no negative amount.
     #[test]
     fn any_result_conserves_mass() {
-        let water = Water { calcium: 1e-4, magnesium: 5e-5, carbon: 2e-4, ..Water::pure() };
+        let water = Water { calcium: 1e-4, magnesium: 5e-5, carbon: 2e-4, ..Water::default() };
         for dissolves in [-1.0, -7e-5, 0.0, 3e-5, 1.0] {
             let before = Cell { water, calcite: 1e-4, dolomite: 4e-5 };
             let mut cell = before;

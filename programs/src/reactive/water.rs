@@ -13,7 +13,7 @@ const POTASSIUM_CHLORIDE: f64 = 2e-5;
 /// Magnesium chloride in the water that flows in, in mol/l: the benchmark's.
 const MAGNESIUM_CHLORIDE: f64 = 1e-3;
 
-/// The dissolved components of a water: totals over all species, in mol per litre of water. Mixing and
+/// The dissolved components of a water, by default none: totals over all species, in mol per litre of water. Mixing and
 /// flow conserve each of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Water {
@@ -34,12 +34,6 @@ pub struct Water {
 }
 
 impl Water {
-    /// Returns pure water.
-    #[must_use]
-    pub fn pure() -> Self {
-        Self::default()
-    }
-
     /// Returns the charge of all ions in equivalents per litre, from the components. It is 0 up to
     /// rounding in every water that electrolytes were mixed into.
     #[must_use]
@@ -94,6 +88,6 @@ fn salt() -> Water {
         chloride: SODIUM_CHLORIDE + POTASSIUM_CHLORIDE,
         sodium: SODIUM_CHLORIDE,
         potassium: POTASSIUM_CHLORIDE,
-        ..Water::pure()
+        ..Water::default()
     }
 }

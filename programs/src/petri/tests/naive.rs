@@ -1,7 +1,7 @@
 //! Nets for tests, and a reference implementation of the firing rule and of the search on plain
 //! markings.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -64,22 +64,18 @@ pub(crate) fn successors(net: &Net, marking: &[u64]) -> Vec<(u32, Vec<u64>)> {
     fired.collect()
 }
 
-/// Returns the first markings found by breadth-first search, at most `limit`, and the number of
-/// arcs that leave them.
-pub(crate) fn explore(net: &Net, limit: usize) -> (Vec<Vec<u64>>, u64) {
-    let mut visited = HashSet::from([net.initial()]);
-    let mut queue = vec![net.initial()];
-    let (mut next, mut arcs) = (0, 0);
-    while let Some(marking) = queue.get(next).cloned() {
-        next += 1;
-        for (_, after) in successors(net, &marking) {
-            arcs += 1;
-            if visited.len() < limit && visited.insert(after.clone()) {
-                queue.push(after);
-            }
-        }
-    }
-    (queue, arcs)
+/// Returns the markings of [`levels`], and those of the level after them.
+pub(crate) fn markings(net: &Net, limit: usize) -> Vec<Vec<u64>> {
+    search(net, limit).0.into_keys().collect()
+}
+
+/// Returns the largest token count of each place in these [`markings`].
+pub(crate) fn largest(net: &Net, limit: usize) -> Vec<u64> {
+    let max = |mut max: Vec<u64>, marking: Vec<u64>| {
+        max.iter_mut().zip(marking).for_each(|(max, tokens)| *max = tokens.max(*max));
+        max
+    };
+    markings(net, limit).into_iter().fold(net.initial(), max)
 }
 
 /// The markings of each level, and the number of arcs that leave it.
@@ -87,6 +83,11 @@ pub(crate) type Levels = Vec<(BTreeSet<Vec<u64>>, usize)>;
 
 /// Returns the levels of a breadth-first search, up to the one with which more than `limit` markings are found.
 pub(crate) fn levels(net: &Net, limit: usize) -> Levels {
+    search(net, limit).1
+}
+
+/// Returns the distances of the markings that were found, and the levels.
+fn search(net: &Net, limit: usize) -> (BTreeMap<Vec<u64>, usize>, Levels) {
     let mut distances = BTreeMap::from([(net.initial(), 0)]);
     let (mut levels, mut current) = (Levels::new(), BTreeSet::from([net.initial()]));
     while !current.is_empty() && distances.len() <= limit {
@@ -100,5 +101,5 @@ pub(crate) fn levels(net: &Net, limit: usize) -> Levels {
         levels.push((current, arcs));
         current = next;
     }
-    levels
+    (distances, levels)
 }
