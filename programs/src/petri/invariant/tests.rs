@@ -52,6 +52,13 @@ fn sums_terms_of_both_sides() {
 }
 
 #[test]
+fn computes_large_sums_exactly() {
+    let large = u64::MAX;
+    assert!(holds("1099511627776 * p0 - 1099511627776 * p1 == 0", &[large, large]));
+    assert!(holds("1099511627776 * p0 - 1099511627776 * p1 >= 1099511627776", &[large, large - 1]));
+}
+
+#[test]
 fn places_have_identifiers_or_names() {
     let net = places(&[("a-1", "one"), ("b", "a-1"), ("3x", "two"), ("c", "two"), ("d", "three")]);
     let found = |text: &str| Invariant::parse(&format!("{text} <= 1"), &net).unwrap().terms;
