@@ -31,8 +31,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use probeline_pipeline::{CollectiveError, Error, Finished, Plain, Structure, Tag, words};
 use probeline_transport::{Exchange, Owner, PostError, Sizes, Transport};
 
-use self::carry::Carry;
-use self::carry::{Action, Outcome};
+use self::carry::{Action, Carry};
 use self::lanes::{Context, HEADER_WORDS, Lanes, Route, header};
 
 /// The most ranks of a job.
@@ -169,7 +168,7 @@ where
         let mut idle = Idle::default();
         // Ends when the lane has room, or after `max_idle` steps in which no message arrives.
         while !self.send(to, message)? {
-            self.step(Action::Send, &mut deliver)?;
+            self.step(true, &mut deliver)?;
             self.count_idle(&mut idle)?;
         }
         Ok(())
@@ -182,7 +181,7 @@ where
     /// # Errors
     /// The first failure of this aggregator, or of a flush; a failure of another rank shows in a flush only.
     pub fn progress(&mut self, mut deliver: impl FnMut(Owner, V)) -> Result<(), Error> {
-        self.step(Action::Send, &mut deliver)
+        self.step(true, &mut deliver)
     }
 
     /// Sends all messages, and delivers those of all ranks until none is left. Collective: all ranks call it,
@@ -240,7 +239,9 @@ where
         let mut idle = Idle::default();
         // Ends when all blocks are there, or after `max_idle` steps in which none arrives.
         while !self.context().has_all() || self.in_flight() > 0 {
-            self.step(Action::End, deliver)?;
+            // Lanes that have ended bring no more until the next end, unless ranks pass messages on.
+            let looks_at_all = self.context().grid.hops() > 1 && !self.context().has_all();
+            self.step(looks_at_all, deliver)?;
             self.count_idle(&mut idle)?;
         }
         Ok(())
@@ -254,42 +255,29 @@ where
         if steps > self.config().max_idle { Err(Error::Undelivered) } else { Ok(()) }
     }
 
-    /// Sends full blocks, or the last ones of a flush, and delivers what has arrived.
-    fn step(&mut self, send: Action, deliver: &mut impl FnMut(Owner, V)) -> Result<(), Error> {
+    /// Sends full blocks, or the last ones of a flush, and delivers what has arrived. `looks_at_all` says whether
+    /// lanes that have ended bring more.
+    fn step(
+        &mut self,
+        looks_at_all: bool,
+        deliver: &mut impl FnMut(Owner, V),
+    ) -> Result<(), Error> {
         self.check_failed()?;
         let mut out = [Finished::default(); POLLED];
         let ended = self.0.poll_into(&mut out);
         for finished in self.noted(ended)? {
-            // A failure counts in every epoch: a WRITE that failed may still take effect.
-            let outcome = self.noted(finished.result)?;
-            let (peer, epoch) = of_tag(finished.tag);
-            if epoch != self.context().epoch {
-                continue;
-            }
-            self.0.pipeline().shared_mut().update(peer, |lane| match outcome {
-                // They are delivered below.
-                Outcome::Received { count, .. } => (lane.is_looking, lane.held) = (false, count),
-                Outcome::Nothing => lane.is_looking = false,
-                // The block remains, and is sent again below.
-                Outcome::Kept => lane.is_closed = false,
-                _ => {}
-            });
+            self.noted(finished.result)?;
         }
-        let (grid, me) = (self.context().grid, self.context().me);
-        // In a flush, lanes that have ended bring no more until the next end, unless ranks pass messages on.
-        let looks_at_all =
-            matches!(send, Action::Send) || grid.hops() > 1 && !self.context().has_all();
-        let (lanes, first) = (grid.lanes(), self.context().turn);
+        let Context { grid, me, turn, .. } = *self.context();
+        let lanes = grid.lanes();
         // First blocks are sent, then those that arrive are passed on, before this rank fills others.
-        for nth in 0..2 * lanes {
-            let duty = if nth < 2 * lanes - first { first + nth } else { first + nth - 2 * lanes };
-            let is_sending = duty < lanes;
-            let lane = if is_sending { duty } else { duty - lanes };
-            let Some(peer) = grid.peer(me, lane) else { continue };
-            let is_done = if is_sending {
-                self.send_due(peer, send)?
-            } else {
+        for duty in (turn..2 * lanes).chain(0..turn) {
+            let lane = duty.checked_sub(lanes);
+            let Some(peer) = grid.peer(me, lane.unwrap_or(duty)) else { continue };
+            let is_done = if lane.is_some() {
                 self.receive(peer, looks_at_all, deliver)?
+            } else {
+                !self.context().is_due(peer) || self.submit(peer, Action::Send)?
             };
             if !is_done {
                 // No operation is free. The next step begins here, so that each gets its turn.
@@ -298,17 +286,6 @@ where
             }
         }
         Ok(())
-    }
-
-    /// Sends the block that is filled for a rank if it is full, or if the lane is to be ended. Returns false if no
-    /// operation is free.
-    fn send_due(&mut self, peer: Owner, send: Action) -> Result<bool, Error> {
-        let (lane, context) = (self.context().lane(peer), self.context());
-        let is_end = matches!(send, Action::End) && lane.ends_sent < context.flushes;
-        if lane.is_closed || !is_end && lane.filled < context.block {
-            return Ok(true);
-        }
-        self.submit(peer, if is_end { Action::End } else { Action::Send })
     }
 
     /// Receives from a rank what has arrived. Returns false if that needs an operation, and none is free.
@@ -322,16 +299,15 @@ where
             self.take(peer, deliver)?;
             return Ok(true);
         }
-        let lane = self.context().lane(peer);
-        if !self.deliver(peer, self.context().brought_at(peer), lane.held, deliver)? {
+        let (brought, held) = (self.context().brought_at(peer), self.context().lane(peer).held);
+        if !self.deliver(peer, brought, held, deliver)? {
             return Ok(true);
         }
-        self.0.pipeline().shared_mut().update(peer, |lane| lane.held = 0);
-        let is_awaited = looks_at_all || lane.ends_received < self.context().flushes;
-        if !is_awaited || lane.is_looking {
-            return Ok(true);
-        }
-        self.submit(peer, Action::Receive)
+        let context = self.0.pipeline().shared_mut();
+        let (flushes, lane) = (context.flushes, context.lane_mut(peer));
+        lane.held = 0;
+        let is_awaited = looks_at_all || lane.ends_received < flushes;
+        Ok(!is_awaited || lane.is_looking || self.submit(peer, Action::Receive)?)
     }
 
     /// Submits an operation on the lane to or from a rank. Returns false if none is free.
@@ -339,14 +315,14 @@ where
         if !self.0.has_room() {
             return Ok(false);
         }
-        self.0.pipeline().shared_mut().update(peer, |lane| match action {
+        let lane = self.0.pipeline().shared_mut().lane_mut(peer);
+        match action {
             Action::Receive => lane.is_looking = true,
             _ => lane.is_closed = true,
-        });
-        let tag = Tag(u64::from(self.context().epoch) << 32 | u64::from(peer.0));
-        let submitted = self.0.submit(tag, &peer, action);
-        self.noted(submitted)?;
-        Ok(true)
+        }
+        // The operation changes the lane itself; only its failure is of interest here.
+        let submitted = self.0.submit(Tag(0), &peer, action);
+        self.noted(submitted.map(|()| true))
     }
 
     /// Delivers the blocks from a rank that are in the window, which the CPU sees at once.
@@ -362,7 +338,7 @@ where
                 break;
             }
             let (transport, context) = self.0.pipeline().parts();
-            context.update(peer, |lane| lane.receive(header));
+            context.lane_mut(peer).receive(header);
             let taken = words(transport.window(), context.taken_word(me, peer).index, 1)?;
             taken.iter().for_each(|word| word.store(number + 1, Release));
         }
@@ -395,18 +371,18 @@ where
             let mut loaded = message.iter().map(|word| word.load(Relaxed));
             let Route { from, to } = Route::of_word(loaded.next().unwrap_or_default());
             if to == context.me {
-                context.update(peer, |lane| lane.passed += 1);
+                context.lane_mut(peer).passed += 1;
                 context.delivered += 1;
                 deliver(from, V::from_words(&mut loaded, context.message_bytes));
             } else if context.grid.next(context.me, to) != to || to.0 >= context.grid.owners {
                 return self.noted(Err(PostError::UnknownOwner.into()));
             } else if context.pass_on(to, message, window)? {
-                context.update(peer, |lane| lane.passed += 1);
+                context.lane_mut(peer).passed += 1;
             } else {
                 return Ok(false);
             }
         }
-        context.update(peer, |lane| lane.passed = 0);
+        context.lane_mut(peer).passed = 0;
         Ok(true)
     }
 
@@ -429,10 +405,4 @@ where
         }
         result
     }
-}
-
-/// Returns the rank of an operation, and the epoch in which it was submitted.
-#[allow(clippy::cast_possible_truncation, reason = "each is cut out by its width")]
-fn of_tag(Tag(tag): Tag) -> (Owner, u32) {
-    (Owner(tag as u32), (tag >> 32) as u32)
 }

@@ -18,10 +18,8 @@ pub enum Action {
     /// one operation, for the model check.
     #[cfg(test)]
     Put(u64),
-    /// Send the block that is filled for the rank, if it has messages.
+    /// Send the block that is filled for the rank if it is full, or as the last one of a flush.
     Send,
-    /// Send the block that is filled for the rank as the last one of a flush.
-    End,
     /// Receive the next block from the rank.
     Receive,
 }
@@ -67,8 +65,8 @@ enum Post {
 /// An operation on the lane to or from `peer`.
 #[derive(Clone, Copy, Debug, Hash)]
 pub struct Carry {
-    peer: Owner,
-    action: Action,
+    pub(super) peer: Owner,
+    pub(super) action: Action,
     post: Post,
 }
 
@@ -92,23 +90,9 @@ impl Carry {
         };
     }
 
-    /// Adds the message of a put to the block, if it has room. Returns whether the block is not full then.
-    #[cfg(test)]
-    fn put(
-        &mut self,
-        context: &mut Context,
-        port: &Port<'_, impl Transport>,
-    ) -> Result<bool, Error> {
-        let Action::Put(message) = self.action else { return Ok(false) };
-        if !context.append(self.peer, &message, port.transport().window())? {
-            return Ok(false);
-        }
-        self.action = Action::Send;
-        Ok(context.lane(self.peer).filled < context.block)
-    }
-
-    /// Returns the outcome of an operation whose block remains here.
-    fn kept(&self) -> Outcome {
+    /// Ends an operation whose block remains here.
+    fn keep(&self, context: &mut Context) -> Outcome {
+        context.lane_mut(self.peer).is_closed = false;
         #[cfg(test)]
         if matches!(self.action, Action::Put(_)) {
             return Outcome::Full;
@@ -122,12 +106,11 @@ impl Carry {
         context: &mut Context,
         port: &mut Port<'_, impl Transport>,
     ) -> Next<Outcome> {
-        let (peer, lane) = (self.peer, context.lane(self.peer));
+        let (peer, lane) = (self.peer, *context.lane(self.peer));
+        let is_last = lane.ends_sent < context.flushes;
         // Another operation has sent the block, or used the credit.
-        let is_last = matches!(self.action, Action::End);
-        let is_due = if is_last { lane.ends_sent < context.flushes } else { lane.filled > 0 };
-        if !is_due || !context.has_credit(peer) {
-            return Ok(Step::Done(self.kept()));
+        if !(is_last || lane.filled >= context.block) || !context.has_credit(peer) {
+            return Ok(Step::Done(self.keep(context)));
         }
         port.reserve(1)?;
         let count = HEADER_WORDS + lane.filled * context.message_words;
@@ -152,14 +135,19 @@ impl Carry {
         port.write(0, local, to)?;
         self.post = Post::Written(lane.sent);
         let place = context.place_bit(lane.sent);
-        context.update(peer, |lane| {
-            (lane.filled, lane.is_closed, lane.sent) = (0, false, lane.sent + 1);
-            lane.writing |= place;
-            lane.ends_sent += u64::from(is_last);
-        });
+        let lane = context.lane_mut(peer);
+        (lane.filled, lane.is_closed, lane.sent) = (0, false, lane.sent + 1);
+        lane.writing |= place;
+        lane.ends_sent += u64::from(is_last);
         #[cfg(test)]
         self.put(context, port)?;
         Ok(Step::Wait)
+    }
+
+    /// Ends an operation that has looked for a block.
+    fn looked(&self, outcome: Outcome, context: &mut Context) -> Step<Outcome> {
+        context.lane_mut(self.peer).is_looking = false;
+        Step::Done(outcome)
     }
 
     fn local(context: &Context, port: &Port<'_, impl Transport>) -> Local {
@@ -181,7 +169,9 @@ impl Carry {
         let first = context.brought_at(self.peer);
         let to = words(port.transport().window(), first, context.block_words.into())?;
         to.iter().zip(landed).for_each(|(to, word)| to.store(*word, Relaxed));
-        context.update(self.peer, |lane| lane.receive(header));
+        let lane = context.lane_mut(self.peer);
+        lane.receive(header);
+        lane.held = header.count;
         let check = landed.first().copied().unwrap_or_default();
         Ok(Some(Outcome::Received { count: header.count, check }))
     }
@@ -221,20 +211,18 @@ impl Run<Context> for Carry {
     ) -> Next<Outcome> {
         self.post = match self.post {
             Post::Credit => {
-                context.update(self.peer, |lane| lane.taken = lane.taken.max(word));
-                if !context.has_credit(self.peer) {
-                    return Ok(Step::Done(self.kept()));
-                }
+                let taken = &mut context.lane_mut(self.peer).taken;
+                *taken = word.max(*taken);
                 Post::Block
             }
             Post::Next(number) => match self.receive(number, context, port)? {
                 Some(outcome) => Post::Taken(outcome),
-                None => return Ok(Step::Done(Outcome::Nothing)),
+                None => return Ok(self.looked(Outcome::Nothing, context)),
             },
-            Post::Taken(outcome) => return Ok(Step::Done(outcome)),
+            Post::Taken(outcome) => return Ok(self.looked(outcome, context)),
             Post::Written(number) => {
                 let place = context.place_bit(number);
-                context.update(self.peer, |lane| lane.writing &= !place);
+                context.lane_mut(self.peer).writing &= !place;
                 return Ok(Step::Done(Outcome::Sent));
             }
             Post::Start | Post::Block => return Err(Stop::from(Error::Idle)),

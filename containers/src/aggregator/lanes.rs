@@ -159,8 +159,6 @@ pub struct Context {
     pub(super) passed_on: u64,
     /// Times that this rank has begun to end its lanes: once in a flush for each hop.
     pub(super) flushes: u64,
-    /// The number of times that the lanes were emptied; results of operations before are void.
-    pub(super) epoch: u32,
     /// First action of the next step: sending to a rank, or receiving from it, by turns.
     pub(super) turn: u32,
     first_word: u64,
@@ -205,23 +203,34 @@ impl Context {
             delivered: 0,
             passed_on: 0,
             flushes: 0,
-            epoch: 0,
             turn: 0,
             first_word: next_line(config.first_word),
             lanes: [Lane::default(); MAX_LANES as usize],
         }
     }
 
-    pub(super) fn lane(&self, peer: Owner) -> Lane {
-        let lane = self.grid.lane(self.me, peer);
-        self.lanes.get(lane as usize).copied().unwrap_or_default()
+    /// Returns the state of the lanes to and from a rank.
+    #[inline]
+    pub(super) fn lane(&self, peer: Owner) -> &Lane {
+        &self.lanes[self.index(peer)]
     }
 
-    /// Changes the state of the lanes to and from a rank.
-    pub(super) fn update(&mut self, peer: Owner, change: impl FnOnce(&mut Lane)) {
-        if let Some(lane) = self.lanes.get_mut(self.grid.lane(self.me, peer) as usize) {
-            change(lane);
-        }
+    #[inline]
+    pub(super) fn lane_mut(&mut self, peer: Owner) -> &mut Lane {
+        &mut self.lanes[self.index(peer)]
+    }
+
+    #[inline]
+    fn index(&self, peer: Owner) -> usize {
+        let lane = self.grid.lane(self.me, peer);
+        debug_assert!(lane < MAX_LANES, "the grid has at most as many lanes");
+        (lane % MAX_LANES) as usize
+    }
+
+    /// Returns whether the block that is filled for a rank is to be sent: it is full, or the lane is to be ended.
+    pub(super) fn is_due(&self, peer: Owner) -> bool {
+        let Lane { filled, is_closed, ends_sent, .. } = *self.lane(peer);
+        !is_closed && (filled >= self.block || ends_sent < self.flushes)
     }
 
     /// Returns whether the lane has room for a block, as far as this rank knows. The WRITE of the last block
@@ -231,7 +240,7 @@ impl Context {
         if model::has(Mutant::Overrun) {
             return true;
         }
-        let Lane { sent, taken, writing, .. } = self.lane(peer);
+        let Lane { sent, taken, writing, .. } = *self.lane(peer);
         let is_written = writing & self.place_bit(sent) == 0;
         is_written && sent - taken.min(sent) < self.blocks.into()
     }
@@ -241,49 +250,49 @@ impl Context {
         1 << number.checked_rem(self.blocks.into()).unwrap_or_default().min(63)
     }
 
-    /// Returns the word of `host` that counts the blocks it has taken from `from`.
+    /// Returns the word of `host` that counts the blocks it has taken from `from`. It begins the words of the lane.
+    #[inline]
     pub(super) fn taken_word(&self, host: Owner, from: Owner) -> RemoteWord {
-        let offset = u64::from(self.grid.lane(host, from)) * u64::from(LINE_WORDS);
-        let index = self.first_word.saturating_add(offset);
-        RemoteWord { owner: host, index }
+        let lane = u64::from(self.grid.lane(host, from));
+        RemoteWord { owner: host, index: self.first_word + lane * self.lane_words() }
     }
 
-    /// Returns the place of the `nth` block of the window, behind the counts.
-    fn nth_block(&self, nth: u64) -> u64 {
-        let counts = u64::from(self.grid.lanes()) * u64::from(LINE_WORDS);
-        let first = self.first_word.saturating_add(counts);
-        first.saturating_add(nth.saturating_mul(self.block_words.into()))
+    /// Returns the words of a lane at its receiver: the count on a line, its blocks, and two that only the receiver
+    /// uses, one that is filled for the other rank, and one that a READ has brought from the lane.
+    #[inline]
+    fn lane_words(&self) -> u64 {
+        let blocks = u64::from(self.blocks) + 2;
+        blocks.saturating_mul(self.block_words.into()).saturating_add(LINE_WORDS.into())
+    }
+
+    #[inline]
+    fn nth_block(&self, host: Owner, from: Owner, nth: u64) -> Segment {
+        let RemoteWord { owner, index } = self.taken_word(host, from);
+        let index = index + u64::from(LINE_WORDS) + nth * u64::from(self.block_words);
+        Segment { start: RemoteWord { owner, index }, words: self.block_words }
     }
 
     /// Returns the place of a block of the lane from `from` in the window of `host`.
     pub(super) fn block_at(&self, host: Owner, from: Owner, number: u64) -> Segment {
-        let blocks = u64::from(self.blocks);
-        let lane = u64::from(self.grid.lane(host, from));
-        let nth = lane * blocks + number.checked_rem(blocks).unwrap_or_default();
-        let start = RemoteWord { owner: host, index: self.nth_block(nth) };
-        Segment { start, words: self.block_words }
+        let nth = number.checked_rem(self.blocks.into()).unwrap_or_default();
+        self.nth_block(host, from, nth)
     }
 
     /// Returns the first word of the block that is filled for a rank, in the own window.
+    #[inline]
     pub(super) fn filled_at(&self, peer: Owner) -> u64 {
-        self.own_block(self.blocks, self.grid.lane(self.me, peer))
+        self.nth_block(self.me, peer, self.blocks.into()).start.index
     }
 
     /// Returns the first word of the block that a READ has brought from the lane of a rank, in the own
     /// window.
     pub(super) fn brought_at(&self, peer: Owner) -> u64 {
-        self.own_block(self.blocks.saturating_add(1), self.grid.lane(self.me, peer))
-    }
-
-    /// Returns the block of a lane behind `before` blocks of each lane.
-    fn own_block(&self, before: u32, lane: u32) -> u64 {
-        let before = u64::from(self.grid.lanes()) * u64::from(before);
-        self.nth_block(before.saturating_add(lane.into()))
+        self.filled_at(peer) + u64::from(self.block_words)
     }
 
     /// Returns the word behind the lanes.
     pub(super) fn end_word(&self) -> u64 {
-        self.own_block(self.blocks.saturating_add(2), 0)
+        self.first_word.saturating_add(self.lane_words().saturating_mul(self.grid.lanes().into()))
     }
 
     /// Returns whether this rank has ended its lanes, and others have ended those to it, as often as the flush
@@ -302,13 +311,13 @@ impl Context {
         peer: Owner,
         window: &'w [AtomicU64],
     ) -> Result<Option<&'w [AtomicU64]>, Error> {
-        let Lane { filled, is_closed, .. } = self.lane(peer);
+        let Lane { filled, is_closed, .. } = *self.lane(peer);
         if is_closed || filled >= self.block {
             return Ok(None);
         }
         let offset = u64::from(HEADER_WORDS) + u64::from(filled) * u64::from(self.message_words);
         let to = words(window, self.filled_at(peer) + offset, self.message_words.into())?;
-        self.update(peer, |lane| lane.filled += 1);
+        self.lane_mut(peer).filled += 1;
         Ok(Some(to))
     }
 
@@ -432,7 +441,6 @@ impl<V: Plain> Kind for Lanes<V> {
         context.lanes = [Lane::default(); MAX_LANES as usize];
         (context.accepted, context.delivered, context.passed_on) = (0, 0, 0);
         context.flushes = 0;
-        context.epoch = context.epoch.wrapping_add(1);
     }
 
     /// Counts the messages that this rank has filled into blocks and not sent.
@@ -490,7 +498,7 @@ mod tests {
             (3, 2, 0b01, true),
         ];
         for (sent, taken, writing, is_free) in cases {
-            context.update(peer, |lane| *lane = Lane { sent, taken, writing, ..Lane::default() });
+            *context.lane_mut(peer) = Lane { sent, taken, writing, ..Lane::default() };
             assert_eq!(context.has_credit(peer), is_free, "{sent} {taken} {writing}");
         }
     }

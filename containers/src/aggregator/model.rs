@@ -4,10 +4,11 @@ use core::cell::Cell;
 use std::collections::VecDeque;
 
 use probeline_pipeline::model::{Explored, Network, Scripts, Sequential, Stopped, check_linear};
-use probeline_transport::Owner;
+use probeline_pipeline::{Error, Port};
+use probeline_transport::{Owner, Transport};
 
-use super::carry::{Action, Outcome};
-use super::lanes::Header;
+use super::carry::{Action, Carry, Outcome};
+use super::lanes::{Context, Header};
 use super::{Config, Lanes};
 use crate::hash;
 use crate::model::{Mutant, with};
@@ -75,8 +76,24 @@ impl Sequential<Lanes<u64>> for Line {
     fn explains(&mut self, _: &Owner, action: Action, outcome: &Outcome) -> bool {
         match action {
             Action::Put(message) => self.put(message, *outcome),
-            Action::Send | Action::End | Action::Receive => self.receive() == *outcome,
+            Action::Send | Action::Receive => self.receive() == *outcome,
         }
+    }
+}
+
+impl Carry {
+    /// Adds the message of a put to the block, if it has room. Returns whether the block is not full then.
+    pub(super) fn put(
+        &mut self,
+        context: &mut Context,
+        port: &Port<'_, impl Transport>,
+    ) -> Result<bool, Error> {
+        let Action::Put(message) = self.action else { return Ok(false) };
+        if !context.append(self.peer, &message, port.transport().window())? {
+            return Ok(false);
+        }
+        self.action = Action::Send;
+        Ok(context.lane(self.peer).filled < context.block)
     }
 }
 
