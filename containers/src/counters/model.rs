@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use probeline_pipeline::model::{Network, Scripts, Sequential, Stopped, check_linear};
 
-use super::{Action, Config, Counts, Key, Outcome};
+use super::{Action, Config, Counts, Key, Layout, Outcome};
 use crate::element::Each;
 use crate::model::{Mutant, with};
 
@@ -92,7 +92,8 @@ const WIDE: Config = Config { key_bits: 118, ..CONFIG };
 
 /// Scripts of two keys whose first words are equal, and of one key.
 fn wide_scripts() -> [Scripts<Each<Counts<u128>>>; 3] {
-    let [one, two] = [5_u128, 9].map(|shuffled| shuffled.unshuffle(WIDE.key_bits));
+    let [one, two] =
+        [5, 9].map(|shuffled| Layout::new(WIDE.lines, WIDE.key_bits).unshuffle(shuffled));
     let (put, get) = (Action::Put(2), Action::Get);
     let scripts = [
         [vec![(one, ADD), (two, get)], vec![(two, ADD)]],

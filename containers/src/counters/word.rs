@@ -16,9 +16,12 @@ const DISTANCE_BITS: u32 = 6;
 /// Lines in which a key may be.
 pub(super) const MAX_LINES: u64 = 1 << DISTANCE_BITS;
 
+/// Bits of the second word of a bucket; the top bit says that it was written.
+const SECOND_BITS: u32 = 63;
+
 /// A key of counters: `u64` of up to 62 bits, or `u128` of 64 to 126 bits.
 pub trait Key: Copy + Debug + Hash + Eq + Sealed + 'static {
-    /// Words of a bucket: the first one has the count; a second one the lowest 63 bits of the rest of the key.
+    /// Words of a bucket: the first one has the count; a second one the lowest 63 bits of the key.
     const WORDS: u32;
     /// The fewest bits of a key.
     const MIN_BITS: u32;
@@ -28,17 +31,6 @@ pub trait Key: Copy + Debug + Hash + Eq + Sealed + 'static {
     fn to_wide(self) -> u128;
     #[doc(hidden)]
     fn from_wide(wide: u128) -> Self;
-    /// Shuffles the numbers of this many bits, one to one.
-    #[doc(hidden)]
-    fn shuffle(self, bits: u32) -> Self;
-    #[doc(hidden)]
-    fn unshuffle(self, bits: u32) -> Self;
-    /// Returns the highest 64 of this many bits; fewer are moved to the top.
-    #[doc(hidden)]
-    fn top(self, bits: u32) -> u64;
-    /// Returns the lowest bits, divided between the first and the second word of a bucket.
-    #[doc(hidden)]
-    fn rest(self, bits: u32) -> (u64, u64);
 }
 
 mod sealed {
@@ -52,89 +44,32 @@ impl Key for u64 {
     const MIN_BITS: u32 = 1;
     const MAX_BITS: u32 = super::MAX_KEY_BITS;
 
+    #[inline(always)]
     fn to_wide(self) -> u128 {
         self.into()
     }
 
+    #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "a key of 64 bits")]
     fn from_wide(wide: u128) -> Self {
         wide as Self
     }
-
-    #[inline(always)]
-    fn shuffle(self, bits: u32) -> Self {
-        shuffle(self, bits)
-    }
-
-    fn unshuffle(self, bits: u32) -> Self {
-        unshuffle(self, bits)
-    }
-
-    #[inline(always)]
-    fn top(self, bits: u32) -> u64 {
-        self << (Self::BITS - bits)
-    }
-
-    #[inline(always)]
-    fn rest(self, bits: u32) -> (u64, u64) {
-        (self & !(Self::MAX << bits), 0)
-    }
 }
-
-/// Bits of the second word of a bucket; the top bit says that it was written.
-const SECOND_BITS: u32 = 63;
 
 impl Key for u128 {
     const WORDS: u32 = 2;
     const MIN_BITS: u32 = 64;
     const MAX_BITS: u32 = super::MAX_WIDE_KEY_BITS;
 
+    #[inline(always)]
     fn to_wide(self) -> u128 {
         self
     }
 
+    #[inline(always)]
     fn from_wide(wide: u128) -> Self {
         wide
     }
-
-    /// A Feistel network of the lowest 63 bits and the others, in which both halves are shuffled too.
-    #[inline(always)]
-    fn shuffle(self, bits: u32) -> Self {
-        let [upper, lower] = halves(self);
-        let lower = shuffle(lower, SECOND_BITS);
-        let upper = shuffle(upper ^ below(mix(lower), bits - SECOND_BITS), bits - SECOND_BITS);
-        joined(upper, lower ^ below(mix(upper), SECOND_BITS))
-    }
-
-    fn unshuffle(self, bits: u32) -> Self {
-        let [upper, lower] = halves(self);
-        let lower = lower ^ below(mix(upper), SECOND_BITS);
-        let upper = unshuffle(upper, bits - SECOND_BITS) ^ below(mix(lower), bits - SECOND_BITS);
-        joined(upper, unshuffle(lower, SECOND_BITS))
-    }
-
-    #[inline(always)]
-    #[allow(clippy::cast_possible_truncation, reason = "of at least 64 bits")]
-    fn top(self, bits: u32) -> u64 {
-        (self >> (bits - u64::BITS)) as u64
-    }
-
-    #[inline(always)]
-    fn rest(self, bits: u32) -> (u64, u64) {
-        let [upper, lower] = halves(self & !(Self::MAX << bits));
-        (upper, OCCUPIED | lower)
-    }
-}
-
-/// Returns the bits above the lowest 63, and those.
-#[inline(always)]
-#[allow(clippy::cast_possible_truncation, reason = "each is cut out by its width")]
-fn halves(key: u128) -> [u64; 2] {
-    [(key >> SECOND_BITS) as u64, key as u64 & !OCCUPIED]
-}
-
-fn joined(upper: u64, lower: u64) -> u128 {
-    u128::from(upper) << SECOND_BITS | u128::from(lower)
 }
 
 #[inline(always)]
@@ -165,12 +100,15 @@ pub struct Home {
 }
 
 impl<K: Key> Layout<K> {
+    /// Bits of a key in the second word of its bucket.
+    const LOWER_BITS: u32 = SECOND_BITS * (K::WORDS - 1);
+
     pub(super) fn new(lines: u64, key_bits: u32) -> Self {
         let key_bits = key_bits.clamp(K::MIN_BITS, K::MAX_BITS);
         let lines = NonZeroU64::new(lines).unwrap_or(NonZeroU64::MIN);
         // A line has at most 2^rest_bits keys.
         let rest_bits = key_bits.saturating_sub(lines.ilog2());
-        let in_first = rest_bits.saturating_sub(SECOND_BITS * (K::WORDS - 1));
+        let in_first = rest_bits.saturating_sub(Self::LOWER_BITS);
         let count_bits = (63 - DISTANCE_BITS).saturating_sub(in_first);
         Self { lines, key_bits, rest_bits, count_bits, key: PhantomData }
     }
@@ -191,15 +129,48 @@ impl<K: Key> Layout<K> {
         Err(Error::Key { bits: u128::BITS - key.leading_zeros(), max: self.key_bits })
     }
 
+    /// Divides a key in its bits for the first word, of which a part may follow from the home line, and those for
+    /// the second word: none of a key of one word.
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "each is cut out by its width")]
+    fn halves(key: u128) -> [u64; 2] {
+        [(key >> Self::LOWER_BITS) as u64, below(key as u64, Self::LOWER_BITS)]
+    }
+
+    /// Shuffles the keys one to one: a Feistel network of both halves, each of which is shuffled too. The lower half
+    /// of a key of one word stays 0, and changes nothing.
+    #[inline(always)]
+    fn shuffle(&self, key: K) -> [u64; 2] {
+        let ([upper, lower], bits) = (Self::halves(key.to_wide()), self.upper_bits());
+        let lower = shuffle(lower, SECOND_BITS);
+        let upper = shuffle(upper ^ below(mix(lower), bits), bits);
+        [upper, lower ^ below(mix(upper), Self::LOWER_BITS)]
+    }
+
+    pub(super) fn unshuffle(&self, shuffled: u128) -> K {
+        let ([upper, lower], bits) = (Self::halves(shuffled), self.upper_bits());
+        let lower = lower ^ below(mix(upper), Self::LOWER_BITS);
+        let upper = unshuffle(upper, bits) ^ below(mix(lower), bits);
+        let lower = unshuffle(lower, SECOND_BITS);
+        K::from_wide(u128::from(upper) << Self::LOWER_BITS | u128::from(lower))
+    }
+
+    #[inline(always)]
+    fn upper_bits(&self) -> u32 {
+        self.key_bits - Self::LOWER_BITS
+    }
+
     /// Returns the home line of a key, and its words.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "a fraction of the lines")]
     pub(super) fn home(&self, key: K) -> (u64, Home) {
-        let shuffled = key.shuffle(self.key_bits);
-        let fraction = u128::from(shuffled.top(self.key_bits));
+        let ([upper, lower], bits) = (self.shuffle(key), self.upper_bits());
+        // The highest 64 bits of the key; one of fewer bits is moved to the top.
+        let fraction = u128::from(upper << (u64::BITS - bits) | lower >> (bits - 1));
         let line = ((fraction * u128::from(self.lines.get())) >> 64) as u64;
-        let (first, second) = shuffled.rest(self.rest_bits);
-        (line, Home { word: OCCUPIED | first << (DISTANCE_BITS + self.count_bits), second })
+        let first = below(upper, self.rest_bits.saturating_sub(Self::LOWER_BITS));
+        let word = OCCUPIED | first << (DISTANCE_BITS + self.count_bits);
+        (line, Home { word, second: OCCUPIED | lower })
     }
 
     /// Returns the word with a count of 0 of a key, in the line at this distance from its home.
@@ -234,7 +205,6 @@ impl<K: Key> Layout<K> {
     }
 
     /// Returns the key and the count of a bucket in a line; `None` if it is empty, or being claimed.
-    #[allow(clippy::cast_possible_truncation, reason = "a key")]
     pub(super) fn entry(&self, words: &[u64], line: u64) -> Option<(K, u64)> {
         let (word, second) = (*words.first()?, words.get(1).copied().unwrap_or(OCCUPIED));
         if word & second & OCCUPIED == 0 {
@@ -244,14 +214,14 @@ impl<K: Key> Layout<K> {
         let lines = self.lines.get();
         let home = if line >= distance { line - distance } else { line + lines - distance };
         let upper = u128::from((word & !OCCUPIED) >> (DISTANCE_BITS + self.count_bits));
-        let rest = upper << (SECOND_BITS * (K::WORDS - 1)) | u128::from(second & !OCCUPIED);
+        let rest = upper << Self::LOWER_BITS | u128::from(second & !OCCUPIED);
         // The keys of a line begin at its share of all keys, rounded up to what `top` tells.
         let top_bits = self.key_bits.min(u64::BITS);
         let up = u128::from(lines) - 1;
         let first = ((u128::from(home) << top_bits) + up) / NonZeroU128::from(self.lines);
         let first = first << (self.key_bits - top_bits);
         let shuffled = first + (rest.wrapping_sub(first) & !(u128::MAX << self.rest_bits));
-        Some((K::from_wide(shuffled).unshuffle(self.key_bits), self.count(word)))
+        Some((self.unshuffle(shuffled), self.count(word)))
     }
 }
 
@@ -298,7 +268,8 @@ mod tests {
         let layout = Layout::<K>::new(lines, key_bits);
         let key = K::from_wide(key.to_wide() & !(u128::MAX << key_bits));
         assert!(layout.check(key).is_ok());
-        assert_eq!(key.shuffle(key_bits).unshuffle(key_bits), key);
+        let [upper, lower] = layout.shuffle(key).map(u128::from);
+        assert_eq!(layout.unshuffle(upper << Layout::<K>::LOWER_BITS | lower), key);
         if layout.max_count() == 0 {
             return;
         }
