@@ -213,13 +213,6 @@ where
     }
 }
 
-/// Bounds of a reduction.
-#[derive(Clone, Copy)]
-enum Extreme {
-    Min,
-    Max,
-}
-
 impl<T, S, V> Array<T, S, V>
 where
     T: Transport,
@@ -304,7 +297,7 @@ where
     /// # Errors
     /// [`CollectiveError`].
     pub fn min(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<V, CollectiveError> {
-        self.extreme(exchange, Extreme::Min)
+        self.extreme(exchange, "min", u64::MAX)
     }
 
     /// Returns the largest element. Collective.
@@ -312,24 +305,21 @@ where
     /// # Errors
     /// [`CollectiveError`].
     pub fn max(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<V, CollectiveError> {
-        self.extreme(exchange, Extreme::Max)
+        self.extreme(exchange, "max", 0)
     }
 
+    /// Returns the element whose rank, with these bits inverted, is the largest.
     fn extreme(
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
-        extreme: Extreme,
+        name: &str,
+        inverted: u64,
     ) -> Result<V, CollectiveError> {
-        let name = if matches!(extreme, Extreme::Min) { "min" } else { "max" };
         let mut call = self.collective(exchange, name)?;
-        let ranks = self.local().map(|(_, value)| V::ORDER.rank(value.to_word()));
-        let mut term = match extreme {
-            Extreme::Min => Term::Min(ranks.min().unwrap_or(u64::MAX)),
-            Extreme::Max => Term::Max(ranks.max().unwrap_or(0)),
-        };
-        let terms = core::slice::from_mut(&mut term);
-        call.exchange().reduce(Call::method("Array", name), terms)?;
-        Ok(V::from_word(V::ORDER.word_of(term.value())))
+        let ranks = self.local().map(|(_, value)| V::ORDER.rank(value.to_word()) ^ inverted);
+        let mut term = [Term::Max(ranks.max().unwrap_or(0))];
+        call.exchange().reduce(Call::method("Array", name), &mut term)?;
+        Ok(V::from_word(V::ORDER.word_of(term[0].value() ^ inverted)))
     }
 }
 

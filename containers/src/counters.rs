@@ -20,6 +20,7 @@ mod count;
 mod model;
 mod word;
 
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::{BatchError, Error};
@@ -170,11 +171,6 @@ impl<T: Transport, S: AsMut<[Operation]>, K: Key> CountersOf<T, S, K> {
         let words = firsts.map(|word| word.load(Acquire));
         words.filter(|word| word & OCCUPIED != 0).map(move |word| layout.count(word))
     }
-
-    /// Returns the keys in this owner's part with their counts, as they are at the moment of each load.
-    pub fn local(&self) -> impl Iterator<Item = (K, u64)> + '_ {
-        local(self)
-    }
 }
 
 impl<T: Transport, S, K: Key, const IS_MAP: bool> Finder<'_, T, S, Counts<K, IS_MAP>>
@@ -183,21 +179,21 @@ where
 {
     /// Returns the keys in this owner's part with their counts or values.
     pub fn local(&self) -> impl Iterator<Item = (K, u64)> + '_ {
-        local(self.container())
+        self.container().local()
     }
 }
 
-/// Returns the keys in this owner's part with their numbers.
-pub(crate) fn local<T: Transport, S, K: Key, const IS_MAP: bool>(
-    container: &Container<T, S, Counts<K, IS_MAP>>,
-) -> impl Iterator<Item = (K, u64)> + '_ {
-    let (lines, _) = container.own_words().as_chunks();
-    let (layout, placement) = (container.context().detail, container.context().placement);
-    let of_line = move |(line, words): (u64, &[_; 8])| {
-        let words = words.each_ref().map(|word: &core::sync::atomic::AtomicU64| word.load(Acquire));
-        let (len, bucket) = (words.len(), K::WORDS as usize);
-        let firsts = (0..len).step_by(bucket);
-        firsts.filter_map(move |first| layout.entry(words.get(first..first + bucket)?, line))
-    };
-    placement.indices(container.transport().geometry().me).zip(lines).flat_map(of_line)
+impl<T: Transport, S, K: Key, const IS_MAP: bool> Container<T, S, Counts<K, IS_MAP>> {
+    /// Returns the keys in this owner's part with their counts or values, as they are at the moment of each load.
+    pub fn local(&self) -> impl Iterator<Item = (K, u64)> + '_ {
+        let (lines, _) = self.own_words().as_chunks();
+        let (layout, placement) = (self.context().detail, self.context().placement);
+        let of_line = move |(line, words): (u64, &[AtomicU64; 8])| {
+            let words = words.each_ref().map(|word| word.load(Acquire));
+            let (len, bucket) = (words.len(), K::WORDS as usize);
+            let firsts = (0..len).step_by(bucket);
+            firsts.filter_map(move |first| layout.entry(words.get(first..first + bucket)?, line))
+        };
+        placement.indices(self.transport().geometry().me).zip(lines).flat_map(of_line)
+    }
 }

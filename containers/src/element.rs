@@ -35,8 +35,9 @@ pub trait Element: Sized {
     /// The name of the container, which its collective calls begin with.
     const NAME: &'static str;
 
-    /// Returns the places of the elements in a job of this many owners.
-    fn placement(config: &Self::Config, owners: u32) -> Placement;
+    /// Returns the state that operations share in a job of this many owners: the places of the elements, what
+    /// operations need of the configuration, and whether this owner's CPU may run them.
+    fn context(config: &Self::Config, owners: u32) -> Context<Self::Detail>;
 
     /// Returns the parameters that all owners have in common beside those of the placement, each with its
     /// range.
@@ -56,16 +57,8 @@ pub trait Element: Sized {
 
     /// Returns the words of a slot that an operation needs, at least those of an element unless the element
     /// is not read as a whole.
-    fn slot_words(config: &Self::Config, owners: u32) -> u32 {
-        Self::placement(config, owners).words()
-    }
-
-    /// Returns what operations need of a valid configuration.
-    fn detail(config: &Self::Config, transport: &impl Transport) -> Self::Detail;
-
-    /// Returns whether this owner's CPU may run operations. The default posts all of them.
-    fn allows_direct(_config: &Self::Config) -> bool {
-        false
+    fn slot_words(context: &Context<Self::Detail>) -> u32 {
+        context.placement.words()
     }
 
     /// Returns the index of the element that operations on a key begin at, and what else they need of its hash.
@@ -122,7 +115,7 @@ pub trait Direct<D>: Run<Context<D>> {
 pub struct Context<D> {
     pub(crate) placement: Placement,
     pub(crate) detail: D,
-    /// Whether the CPUs of all owners run operations.
+    /// Whether the CPUs of all owners run operations; before opening, whether this owner's may.
     pub(crate) is_direct: bool,
     /// Whether no owner changes the container now.
     pub(crate) is_still: bool,
@@ -131,6 +124,20 @@ pub struct Context<D> {
     /// Whether a find phase has failed, in which other owners may still be.
     pub(crate) is_closed: bool,
     pub(crate) me: Owner,
+}
+
+impl<D> Context<D> {
+    pub(crate) fn new(placement: Placement, detail: D, may_be_direct: bool) -> Self {
+        Self {
+            placement,
+            detail,
+            is_direct: may_be_direct,
+            is_still: false,
+            has_failed: false,
+            is_closed: false,
+            me: Owner(0),
+        }
+    }
 }
 
 /// A container whose operations each begin at one element, over an engine `T`, with storage `S` for operations in
@@ -197,16 +204,12 @@ impl<E: Element> Kind for Each<E> {
         Ok(Started::Done(outcome))
     }
 
-    fn can_be_direct(
-        config: &E::Config,
-        context: &Self::Context,
-        transport: &impl Transport,
-    ) -> bool {
+    fn can_be_direct(_: &E::Config, context: &Self::Context, transport: &impl Transport) -> bool {
         let reaches = |owner| {
             let ends = context.placement.ends(owner);
             ends.into_iter().flatten().all(|end| transport.direct(end).is_some())
         };
-        E::allows_direct(config)
+        context.is_direct
             && transport.caps().atomics == AtomicScope::Cpu
             && (0..transport.geometry().owners).map(Owner).all(reaches)
     }
@@ -258,7 +261,8 @@ fn part<'w, D>(context: &Context<D>, window: &'w [AtomicU64]) -> Result<&'w [Ato
 
 /// Returns the sizes of an engine for a container in a job of this many owners, with as many operations in flight.
 pub(crate) fn sizes<E: Element>(config: &E::Config, owners: u32, operations: u32) -> Sizes {
-    E::placement(config, owners).sizes(E::slot_words(config, owners), operations)
+    let context = E::context(config, owners);
+    context.placement.sizes(E::slot_words(&context), operations)
 }
 
 impl<E: Element> Open for Each<E> {
@@ -271,20 +275,12 @@ impl<E: Element> Open for Each<E> {
             ConfigError::check_range(name, value, *range.start(), *range.end())?;
         }
         E::check(config, transport, operations)?;
-        let owners = transport.geometry().owners;
-        E::placement(config, owners).check(transport, E::slot_words(config, owners))
+        let context = E::context(config, transport.geometry().owners);
+        context.placement.check(transport, E::slot_words(&context))
     }
 
     fn context(config: &E::Config, transport: &impl Transport) -> Self::Context {
         let geometry = transport.geometry();
-        Context {
-            placement: E::placement(config, geometry.owners),
-            detail: E::detail(config, transport),
-            is_direct: false,
-            is_still: false,
-            has_failed: false,
-            is_closed: false,
-            me: geometry.me,
-        }
+        Context { me: geometry.me, ..E::context(config, geometry.owners) }
     }
 }

@@ -56,7 +56,7 @@ impl<V: ?Sized> Pointer<V> {
 
     /// Returns the pointer that [`word`](Self::word) returned as a number.
     #[must_use]
-    pub fn from_word(word: u64) -> Self {
+    pub const fn from_word(word: u64) -> Self {
         Self { word, to: PhantomData }
     }
 

@@ -104,12 +104,12 @@ pub trait Buckets<Q>: Copy + Debug + Hash {
     }
 }
 
-/// Step of an operation on a bucket.
-#[derive(Clone, Copy, Debug)]
+/// Step of an operation on a bucket, and what is due then.
+#[derive(Clone, Copy, Debug, Hash)]
 pub enum Decision<O> {
-    /// The bucket is of another key.
+    /// The bucket is of another key. Behind the last one of a group, read the next group.
     Pass,
-    /// The operation is done.
+    /// The operation is done, when the words behind the first one of a bucket that it has claimed are written.
     Done(O),
     /// Replace this first word by `new`, and be done.
     Swap {
@@ -126,21 +126,6 @@ pub enum Decision<O> {
     Wait(O),
 }
 
-/// The one-sided operation that is due, or in flight.
-#[derive(Clone, Copy, Debug, Hash)]
-enum Post<O> {
-    /// Read the group.
-    Group,
-    /// Read the bucket again.
-    Bucket,
-    /// Replace the first word.
-    Swap { expected: u64, new: u64, outcome: O },
-    /// Write the words behind the first one.
-    Rest(O),
-    /// Read the true first word.
-    Confirm,
-}
-
 /// An operation on a key of a table.
 #[derive(Clone, Copy, Debug, Hash)]
 pub struct Probe<Q, O> {
@@ -152,7 +137,7 @@ pub struct Probe<Q, O> {
     distance: u64,
     /// Buckets of the group passed.
     passed: u32,
-    post: Post<O>,
+    due: Decision<O>,
     /// READs of the bucket, or compare-and-swaps.
     attempts: u32,
 }
@@ -167,7 +152,7 @@ impl<Q: Copy, O: Copy> Probe<Q, O> {
     /// Lets the operation begin with a compare-and-swap from 0 to `new`, a guess, instead of a READ.
     #[inline(always)]
     pub(crate) fn guess(self, new: u64, outcome: O) -> Self {
-        Self { post: Post::Swap { expected: 0, new, outcome }, ..self }
+        Self { due: Decision::Swap { expected: 0, new, outcome }, ..self }
     }
 
     fn group<D>(&self, context: &Context<D>) -> Result<Segment, Error> {
@@ -207,26 +192,23 @@ impl<Q: Copy, O: Copy> Probe<Q, O> {
             let read = if slot.words > 0 { port.landed(slot)? } else { &[] };
             let words = truth.into_iter().chain(read.iter().copied());
             let is_confirmed = truth.take().is_some() || is_whole;
-            self.post = match table.decide(query, self.distance, words, is_confirmed) {
+            self.due = table.decide(query, self.distance, words, is_confirmed);
+            match self.due {
                 Decision::Pass => {
                     self.passed += 1;
                     self.attempts = 0;
                     continue;
                 }
                 Decision::Done(outcome) => return Ok(Step::Done(outcome)),
-                Decision::Swap { expected, new, outcome } => Post::Swap { expected, new, outcome },
-                Decision::Confirm => Post::Confirm,
                 Decision::Wait(outcome) if self.attempts >= MAX_READS => {
                     return Ok(Step::Done(outcome));
                 }
-                Decision::Wait(_) => {
-                    self.attempts += 1;
-                    Post::Bucket
-                }
-            };
+                Decision::Wait(_) => self.attempts += 1,
+                Decision::Swap { .. } | Decision::Confirm => {}
+            }
             return Ok(Step::Wait);
         }
-        (self.passed, self.post) = (0, Post::Group);
+        (self.passed, self.due) = (0, Decision::Pass);
         self.distance += 1;
         let is_last = self.distance == B::GROUPS.min(context.placement.len());
         Ok(if is_last { Step::Done(B::end(query)) } else { Step::Wait })
@@ -243,7 +225,7 @@ fn group(home: u64, distance: u64, groups: u64) -> u64 {
 impl<Q: Copy, O: Copy> Machine for Probe<Q, O> {
     type Outcome = O;
     const IDLE: Self =
-        Self { query: None, home: 0, distance: 0, passed: 0, post: Post::Group, attempts: 0 };
+        Self { query: None, home: 0, distance: 0, passed: 0, due: Decision::Pass, attempts: 0 };
     const SLOTS: u32 = 1;
 }
 
@@ -258,22 +240,22 @@ where
     ) -> Next<O> {
         let Some(query) = &self.query else { return Err(Error::Idle.into()) };
         let (at, slot) = self.bucket(0, context, port)?;
-        match self.post {
-            Post::Group => {
+        match self.due {
+            Decision::Pass => {
                 let words = context.detail.group_words();
                 port.read(0, self.group(context)?, Local { start: 0, words, ..slot })?;
             }
-            Post::Bucket => port.read(0, at, slot)?,
-            Post::Swap { expected, new, .. } => {
+            Decision::Wait(_) => port.read(0, at, slot)?,
+            Decision::Swap { expected, new, .. } => {
                 port.compare_and_swap(0, at.start, expected, new)?;
             }
-            Post::Rest(_) => {
+            Decision::Done(_) => {
                 port.reserve(1)?;
                 context.detail.fill(query, port.staged(slot)?);
                 let (at, slot) = self.bucket(1, context, port)?;
                 port.write(0, slot, at)?;
             }
-            Post::Confirm => port.fetch_add(0, at.start, 0)?,
+            Decision::Confirm => port.fetch_add(0, at.start, 0)?,
         }
         Ok(Step::Wait)
     }
@@ -291,27 +273,27 @@ where
     ) -> Next<O> {
         let Some(query) = self.query else { return Err(Error::Idle.into()) };
         #[cfg(test)]
-        let word = match self.post {
-            Post::Swap { expected, .. } if model::has(Mutant::IgnoresLostSwaps) => expected,
+        let word = match self.due {
+            Decision::Swap { expected, .. } if model::has(Mutant::IgnoresLostSwaps) => expected,
             _ => word,
         };
-        let step = match self.post {
+        let step = match self.due {
             #[cfg(test)]
-            Post::Swap { expected, .. }
+            Decision::Swap { expected, .. }
                 if word != expected && model::has(Mutant::PassesLostSwaps) =>
             {
                 self.passed += 1;
                 self.decide(&query, None, context, port)?
             }
-            Post::Group | Post::Bucket => self.decide(&query, None, context, port)?,
-            Post::Confirm => self.decide(&query, Some(word), context, port)?,
-            Post::Rest(outcome) => Step::Done(outcome),
-            Post::Swap { expected, outcome, .. } if word == expected => {
-                self.post = Post::Rest(outcome);
+            Decision::Pass | Decision::Wait(_) => self.decide(&query, None, context, port)?,
+            Decision::Confirm => self.decide(&query, Some(word), context, port)?,
+            Decision::Done(outcome) => Step::Done(outcome),
+            Decision::Swap { expected, outcome, .. } if word == expected => {
+                self.due = Decision::Done(outcome);
                 let has_rest = expected == 0 && context.detail.bucket_words() > 1;
                 if has_rest { Step::Wait } else { Step::Done(outcome) }
             }
-            Post::Swap { .. } => {
+            Decision::Swap { .. } => {
                 self.attempts += 1;
                 if self.attempts >= MAX_ATTEMPTS {
                     return Err(Error::Contended { attempts: MAX_ATTEMPTS }.into());

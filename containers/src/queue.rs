@@ -202,7 +202,7 @@ where
     /// Pops values, as many as are there at once and a block has, or one by itself; none if the ring is
     /// empty.
     fn pop_block(&mut self, host: Owner, room: &mut [V]) -> Result<usize, BatchError> {
-        if let Some(first) = self.context().head(host) {
+        if let Some(first) = self.context().view(host).head {
             let count = room.len().min(self.config().in_flight as usize).min(MAX_BLOCK);
             let mut found = [false; MAX_BLOCK];
             let load = |place: usize| {

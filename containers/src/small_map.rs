@@ -99,9 +99,4 @@ impl<T: Transport, S: AsMut<[Operation]>, K: Key> SmallMapOf<T, S, K> {
         }
         Err(Error::Contended { attempts: MAX_ATTEMPTS })
     }
-
-    /// Returns the keys in this owner's part with their values, as they are at the moment of each load.
-    pub fn local(&self) -> impl Iterator<Item = (K, u64)> + '_ {
-        crate::counters::local(self)
-    }
 }

@@ -209,22 +209,15 @@ impl<V: Plain> Element for Elements<V> {
     type Detail = usize;
     const NAME: &'static str = "Array";
 
-    fn placement(config: &Config, owners: u32) -> Placement {
-        let words = config.bytes::<V>().div_ceil(WORD_BYTES).max(1);
-        let words = u32::try_from(words).unwrap_or(u32::MAX);
-        Placement::new(config.len, words, config.first_word, config.distribution, owners)
+    fn context(config: &Config, owners: u32) -> Context<usize> {
+        let &Config { len, distribution, first_word, direct, .. } = config;
+        let bytes = config.bytes::<V>();
+        let words = u32::try_from(bytes.div_ceil(WORD_BYTES).max(1)).unwrap_or(u32::MAX);
+        Context::new(Placement::new(len, words, first_word, distribution, owners), bytes, direct)
     }
 
     fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
         [("bytes of an element", config.bytes::<V>() as u64, 1..=V::CAPACITY as u64)].into_iter()
-    }
-
-    fn detail(config: &Config, _: &impl Transport) -> usize {
-        config.bytes::<V>()
-    }
-
-    fn allows_direct(config: &Config) -> bool {
-        config.direct
     }
 
     #[inline(always)]

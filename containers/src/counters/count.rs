@@ -205,9 +205,11 @@ impl<K: Key, const IS_MAP: bool> Element for Counts<K, IS_MAP> {
     type Detail = Layout<K>;
     const NAME: &'static str = if IS_MAP { "SmallMap" } else { "Counters" };
 
-    fn placement(config: &Config, owners: u32) -> Placement {
+    fn context(config: &Config, owners: u32) -> Context<Layout<K>> {
         let first_word = next_line(config.first_word);
-        Placement::new(config.lines, LINE_WORDS, first_word, Distribution::Block, owners)
+        let places =
+            Placement::new(config.lines, LINE_WORDS, first_word, Distribution::Block, owners);
+        Context::new(places, Layout::new(config.lines, config.key_bits), config.direct)
     }
 
     fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
@@ -222,14 +224,6 @@ impl<K: Key, const IS_MAP: bool> Element for Counts<K, IS_MAP> {
     fn check(_: &Config, transport: &impl Transport, _: usize) -> Result<(), ConfigError> {
         let is_torn = K::WORDS > 1 && !transport.caps().word_reads_whole;
         if is_torn { Err(ConfigError::Invalid(TORN_WORDS)) } else { Ok(()) }
-    }
-
-    fn detail(config: &Config, _: &impl Transport) -> Layout<K> {
-        Layout::new(config.lines, config.key_bits)
-    }
-
-    fn allows_direct(config: &Config) -> bool {
-        config.direct
     }
 
     #[inline(always)]

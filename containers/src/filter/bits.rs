@@ -4,7 +4,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, SeqCst};
 
 use probeline_pipeline::{Distribution, Error, Placement};
-use probeline_transport::{Segment, Transport};
+use probeline_transport::Segment;
 
 use super::{Config, MAX_BITS};
 use crate::element::{Bounded, Context, Element};
@@ -102,20 +102,14 @@ impl Element for Bits {
     type Detail = Words;
     const NAME: &'static str = "Filter";
 
-    fn placement(config: &Config, owners: u32) -> Placement {
-        Placement::new(config.words, 1, config.first_word, Distribution::Block, owners)
+    fn context(config: &Config, owners: u32) -> Context<Words> {
+        let &Config { words, bits, first_word, direct } = config;
+        let places = Placement::new(words, 1, first_word, Distribution::Block, owners);
+        Context::new(places, Words { bits }, direct)
     }
 
     fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
         [("bits of a key", config.bits.into(), 1..=MAX_BITS.into())].into_iter()
-    }
-
-    fn detail(config: &Config, _: &impl Transport) -> Words {
-        Words { bits: config.bits }
-    }
-
-    fn allows_direct(config: &Config) -> bool {
-        config.direct
     }
 
     /// Returns the hash of the key as a fraction of the words.

@@ -81,7 +81,7 @@ pub(super) fn object_words(bytes: usize) -> u32 {
 #[derive(Clone, Copy, Debug, Hash)]
 pub struct Access<const N: usize> {
     part: Segment,
-    action: Option<Action<N>>,
+    action: Action<N>,
     /// The words of the object, if they are known.
     at: Option<Segment>,
 }
@@ -90,7 +90,7 @@ impl<const N: usize> Machine for Access<N> {
     type Outcome = Outcome<N>;
     const IDLE: Self = Self {
         part: Segment { start: RemoteWord { owner: Owner(0), index: 0 }, words: 0 },
-        action: None,
+        action: Action::Get(Pointer::from_word(0)),
         at: None,
     };
     const SLOTS: u32 = 1;
@@ -121,15 +121,6 @@ fn header(at: Segment, len: u64, words: impl Iterator<Item = u64>) -> u64 {
     hash::check(place, words) << LENGTH_BITS | len
 }
 
-/// Returns the words behind the header of an object of these bytes.
-fn body(bytes: &[u8]) -> impl Iterator<Item = u64> + Clone + '_ {
-    bytes.chunks(WORD_BYTES).map(|chunk| {
-        let mut word = [0];
-        fill_words(chunk, &mut word);
-        word[0]
-    })
-}
-
 /// Returns the outcome of a get that found these words.
 fn check<const N: usize>(at: Segment, mut words: impl Iterator<Item = u64> + Clone) -> Outcome<N> {
     let found = words.next().unwrap_or(0);
@@ -149,22 +140,20 @@ impl<const N: usize> Run<Context<()>> for Access<N> {
         let words = self.at.map_or(0, |at| at.words);
         let local = Local { slot: port.slot(0), start: 0, words };
         match (self.action, self.at) {
-            (Some(Action::Put(bytes)), None) => {
+            (Action::Put(bytes), None) => {
                 port.fetch_add(0, self.part.start, object_words(bytes.bytes().len()).into())?;
             }
-            (Some(Action::Put(bytes)), Some(at)) => {
+            (Action::Put(bytes), Some(at)) => {
                 port.reserve(1)?;
                 let bytes = bytes.bytes();
                 if let Some((first, rest)) = port.staged(local)?.split_first_mut() {
-                    *first = header(at, bytes.len() as u64, body(bytes));
-                    rest.iter_mut().zip(body(bytes)).for_each(|(to, word)| *to = word);
+                    fill_words(bytes, rest);
+                    *first = header(at, bytes.len() as u64, rest.iter().copied());
                 }
                 port.write(0, local, at)?;
             }
-            (Some(Action::Get(_)), Some(at)) => port.read(0, at, local)?,
-            (Some(Action::Get(_)) | None, None) | (None, Some(_)) => {
-                return Ok(Step::Done(Outcome::Missing));
-            }
+            (Action::Get(_), Some(at)) => port.read(0, at, local)?,
+            (Action::Get(_), None) => return Ok(Step::Done(Outcome::Missing)),
         }
         Ok(Step::Wait)
     }
@@ -176,21 +165,19 @@ impl<const N: usize> Run<Context<()>> for Access<N> {
         port: &mut Port<'_, impl Transport>,
     ) -> Next<Outcome<N>> {
         let outcome = match (self.action, self.at) {
-            (Some(Action::Put(bytes)), None) => {
+            (Action::Put(bytes), None) => {
                 self.at = place(self.part, word, bytes.bytes().len());
                 if self.at.is_some() {
                     return self.advance(context, port);
                 }
                 Outcome::Full
             }
-            (Some(Action::Put(_)), Some(at)) => {
-                Pointer::new(at).map_or(Outcome::Full, Outcome::Put)
-            }
-            (_, Some(at)) => {
+            (Action::Put(_), Some(at)) => Pointer::new(at).map_or(Outcome::Full, Outcome::Put),
+            (Action::Get(_), Some(at)) => {
                 let slot = Local { slot: port.slot(0), start: 0, words: at.words };
                 check(at, port.landed(slot)?.iter().copied())
             }
-            (_, None) => Outcome::Missing,
+            (Action::Get(_), None) => Outcome::Missing,
         };
         Ok(Step::Done(outcome))
     }
@@ -208,14 +195,15 @@ impl<const N: usize> Element for Heap<N> {
     const NAME: &'static str = "Objects";
 
     /// Returns the places of the owners' parts: the counter on a line, and the words behind it.
-    fn placement(config: &Config, owners: u32) -> Placement {
-        let part = config.words.saturating_add(LINE_WORDS);
-        let first_word = next_line(config.first_word);
-        Placement::new(owners.into(), part, first_word, Distribution::Cyclic, owners)
+    fn context(config: &Config, owners: u32) -> Context<()> {
+        let (part, first_word) =
+            (config.words.saturating_add(LINE_WORDS), next_line(config.first_word));
+        let places = Placement::new(owners.into(), part, first_word, Distribution::Cyclic, owners);
+        Context::new(places, (), false)
     }
 
     fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
-        let end = Self::placement(config, 1).sizes(0, 0).window_words;
+        let end = Self::context(config, 1).placement.sizes(0, 0).window_words;
         [
             ("bytes of the longest object", N as u64, 1..=super::MAX_BYTES as u64),
             ("the last word of a part", end, 0..=MAX_INDEX),
@@ -223,11 +211,9 @@ impl<const N: usize> Element for Heap<N> {
         .into_iter()
     }
 
-    fn slot_words(_: &Config, _: u32) -> u32 {
+    fn slot_words(_: &Context<()>) -> u32 {
         object_words(N)
     }
-
-    fn detail(_: &Config, _: &impl Transport) {}
 
     fn home(host: &Owner, _: &Context<()>) -> (u64, ()) {
         (host.0.into(), ())
@@ -244,7 +230,7 @@ impl<const N: usize> Element for Heap<N> {
             Action::Put(_) => None,
             Action::Get(pointer) => Some(pointer.segment()).filter(|at| is_place::<N>(part, *at)),
         };
-        Ok(Access { part, action: Some(action), at })
+        Ok(Access { part, action, at })
     }
 
     /// Returns the words in use.

@@ -27,19 +27,6 @@ pub struct Shape {
     key_bits: u64,
 }
 
-/// State of a bucket, as its words show it to an operation on a key.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Seen<V> {
-    /// It was empty at the time of the READ, or is being claimed.
-    Free,
-    /// It holds another key.
-    Other,
-    /// It holds the key, with this value.
-    Same(V),
-    /// It is claimed for the key, or, of 2^56 keys, for another one; the rest is not written.
-    Unfinished,
-}
-
 impl Shape {
     pub(super) fn new(key_bytes: usize, value_bytes: usize) -> Self {
         let bytes = key_bytes.saturating_add(value_bytes).clamp(1, MAX_BYTES);
@@ -128,29 +115,11 @@ impl Shape {
         Some((K::from_bytes(key.get(..key_bytes)?), V::from_bytes(value.get(..value_bytes)?)))
     }
 
-    /// Returns what the words of a bucket show to an operation on this key.
+    /// Returns whether a first word in part may be one of the key: the bytes that were written are those of a claim.
     #[inline(always)]
-    pub(super) fn see<K: Plain, V: Plain>(
-        &self,
-        words: impl Iterator<Item = u64> + Clone,
-        key: &K,
-        home: u64,
-    ) -> Seen<V> {
-        let first = words.clone().next().unwrap_or(0);
-        if !is_written(first) {
-            // The bytes that were written are those of a claim.
-            let written = (first & WRITTEN) >> 7;
-            let differ = (first ^ home) & self.key_bits & written.wrapping_mul(0xff);
-            return if differ == 0 { Seen::Free } else { Seen::Other };
-        }
-        if !self.matches(first, home) {
-            return Seen::Other;
-        }
-        match self.decode::<K, V>(words) {
-            None => Seen::Unfinished,
-            Some((found, value)) if found.bytes() == key.bytes() => Seen::Same(value),
-            Some(_) => Seen::Other,
-        }
+    pub(super) fn may_match(&self, word: u64, home: u64) -> bool {
+        let written = (word & WRITTEN) >> 7;
+        (word ^ home) & self.key_bits & written.wrapping_mul(0xff) == 0
     }
 }
 
@@ -198,7 +167,9 @@ fn gather(word: u64) -> u64 {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::entries::{Action, Outcome, Query};
     use super::*;
+    use crate::probe::{Buckets, Decision};
 
     fn encode_and_decode<const K: usize, const V: usize>(key: [u8; K], value: [u8; V]) {
         let shape = Shape::new(K, V);
@@ -207,16 +178,21 @@ mod tests {
         let (group, home) = shape.home(&key, 100);
         assert!(group < 100 && shape.matches(words[0], home));
         assert_eq!(shape.decode(words.iter().copied()), Some((key, value)));
-        assert!(
-            matches!(shape.see::<_, [u8; V]>(words.iter().copied(), &key, home), Seen::Same(found) if found == value)
-        );
+        let query = Query { key, home, action: Action::<[u8; V]>::Find };
+        let decide = |words: &[u64]| shape.decide(&query, 0, words.iter().copied(), false);
+        let found = decide(&words);
+        assert!(matches!(found, Decision::Done(Outcome::Found(found)) if found == value));
         // Each byte alone is missed.
         for nth in 0..8 * words.len() {
             let mut torn = words.clone();
             torn[nth / 8] &= !(0xff << (nth % 8 * 8));
             assert!(shape.decode::<[u8; K], [u8; V]>(torn.iter().copied()).is_none());
-            let seen = shape.see::<_, [u8; V]>(torn.iter().copied(), &key, home);
-            assert!(matches!(seen, Seen::Free | Seen::Unfinished), "{nth}: {seen:?}");
+            let seen = decide(&torn);
+            let is_unseen = matches!(
+                seen,
+                Decision::Done(Outcome::Absent) | Decision::Wait(Outcome::Unfinished)
+            );
+            assert!(is_unseen, "{nth}: {seen:?}");
         }
     }
 

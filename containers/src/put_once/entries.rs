@@ -5,10 +5,10 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::{Distribution, Error, Placement, Plain, next_line};
-use probeline_transport::{Segment, Transport};
+use probeline_transport::Segment;
 
 use super::Config;
-use super::bucket::{MAX_BYTES, Seen, Shape, is_written};
+use super::bucket::{MAX_BYTES, Shape, is_written};
 use crate::element::{Bounded, Context, Element};
 #[cfg(test)]
 use crate::model::{self, Mutant};
@@ -55,10 +55,10 @@ impl<V> Outcome<V> {
 /// A key with its home, and the action on it.
 #[derive(Clone, Copy, Debug, Hash)]
 pub struct Query<K, V> {
-    key: K,
+    pub(super) key: K,
     /// The first word of the key's bucket, with a value of zeros.
-    home: u64,
-    action: Action<V>,
+    pub(super) home: u64,
+    pub(super) action: Action<V>,
 }
 
 impl<K: Plain, V: Plain> Buckets<Query<K, V>> for Shape {
@@ -81,24 +81,35 @@ impl<K: Plain, V: Plain> Buckets<Query<K, V>> for Shape {
         words: impl Iterator<Item = u64> + Clone,
         _: bool,
     ) -> Decision<Outcome<V>> {
-        #[cfg(test)]
-        let is_torn = !matches!(words.clone().next(), Some(word) if word == 0 || is_written(word));
-        match (self.see(words, key, *home), action) {
+        let first = words.clone().next().unwrap_or(0);
+        if !is_written(first) {
             #[cfg(test)]
-            (Seen::Free, _) if model::has(Mutant::PassesTornClaims) && is_torn => Decision::Pass,
+            if model::has(Mutant::PassesTornClaims) && first != 0 {
+                return Decision::Pass;
+            }
+            return match action {
+                _ if !self.may_match(first, *home) => Decision::Pass,
+                Action::Find => Decision::Done(Outcome::Absent),
+                Action::Insert(value) => {
+                    let mut first = [0];
+                    self.encode(key, value, &mut first);
+                    Decision::Swap { expected: 0, new: first[0], outcome: Outcome::Inserted }
+                }
+            };
+        }
+        if !self.matches(first, *home) {
+            return Decision::Pass;
+        }
+        match self.decode::<K, V>(words) {
             #[cfg(test)]
-            (Seen::Unfinished, _) if model::has(Mutant::TrustsClaims) => {
+            None if model::has(Mutant::TrustsClaims) => {
                 Decision::Done(Outcome::Found(V::zeroed(self.value_bytes)))
             }
-            (Seen::Other, _) => Decision::Pass,
-            (Seen::Same(value), _) => Decision::Done(Outcome::Found(value)),
-            (Seen::Unfinished, _) => Decision::Wait(Outcome::Unfinished),
-            (Seen::Free, Action::Find) => Decision::Done(Outcome::Absent),
-            (Seen::Free, Action::Insert(value)) => {
-                let mut first = [0];
-                self.encode(key, value, &mut first);
-                Decision::Swap { expected: 0, new: first[0], outcome: Outcome::Inserted }
+            None => Decision::Wait(Outcome::Unfinished),
+            Some((found, value)) if found.bytes() == key.bytes() => {
+                Decision::Done(Outcome::Found(value))
             }
+            Some(_) => Decision::Pass,
         }
     }
 
@@ -122,11 +133,12 @@ impl<K: Plain, V: Plain> Element for Entries<K, V> {
     type Detail = Shape;
     const NAME: &'static str = "PutOnce";
 
-    fn placement(config: &Config, owners: u32) -> Placement {
+    fn context(config: &Config, owners: u32) -> Context<Shape> {
         let shape = config.shape::<K, V>();
         let groups = config.buckets.div_ceil(shape.buckets().into());
-        let first_word = next_line(config.first_word);
-        Placement::new(groups, shape.group_words, first_word, Distribution::Block, owners)
+        let (words, first_word) = (shape.group_words, next_line(config.first_word));
+        let places = Placement::new(groups, words, first_word, Distribution::Block, owners);
+        Context::new(places, shape, config.direct)
     }
 
     fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
@@ -137,14 +149,6 @@ impl<K: Plain, V: Plain> Element for Entries<K, V> {
             ("bytes of a value", value_bytes as u64, 0..=most),
         ]
         .into_iter()
-    }
-
-    fn detail(config: &Config, _: &impl Transport) -> Shape {
-        config.shape::<K, V>()
-    }
-
-    fn allows_direct(config: &Config) -> bool {
-        config.direct
     }
 
     #[inline(always)]

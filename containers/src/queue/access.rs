@@ -108,7 +108,7 @@ impl<V: Plain> Access<V> {
     fn start(&mut self, context: &Context) -> Result<Post, Error> {
         match self.action {
             Action::Push(_) | Action::Take(_) => return Ok(self.before_ticket(context)),
-            Action::Pop => match context.head(self.host) {
+            Action::Pop => match context.view(self.host).head {
                 Some(head) => self.ticket = head,
                 None => return Ok(Post::Behind),
             },
@@ -125,8 +125,8 @@ impl<V: Plain> Access<V> {
 
     /// Takes the ticket, unless the ring may be full as far as the client knows.
     fn before_ticket(&self, context: &Context) -> Post {
-        let Some(tail) = context.tail(self.host) else { return Post::Tail };
-        let head = context.head(self.host).unwrap_or_default();
+        let Some(tail) = context.view(self.host).tail else { return Post::Tail };
+        let head = context.view(self.host).head.unwrap_or_default();
         #[cfg(test)]
         if model::has(Mutant::UndoesTickets) {
             return Post::Ticket;
@@ -141,7 +141,7 @@ impl<V: Plain> Access<V> {
         if model::has(Mutant::Overrun) {
             return Ok(Post::Write);
         }
-        let head = context.head(self.host).unwrap_or_default();
+        let head = context.view(self.host).head.unwrap_or_default();
         if self.ticket - head.min(self.ticket) < context.slots() {
             return Ok(Post::Write);
         }
@@ -219,7 +219,7 @@ impl<V: Plain> Access<V> {
             Post::Ticket
                 if model::has(Mutant::UndoesTickets)
                     && word
-                        >= context.head(self.host).unwrap_or_default()
+                        >= context.view(self.host).head.unwrap_or_default()
                             + context.detail.capacity =>
             {
                 Post::Undo
@@ -254,7 +254,8 @@ impl<V: Plain> Access<V> {
             // The head was at the ticket at an earlier time, and is not beyond the tail.
             #[cfg(test)]
             Post::End if model::has(Mutant::EmptyFromStaleWords) => {
-                let is_empty = context.tail(self.host) <= context.head(self.host).max(Some(word));
+                let is_empty =
+                    context.view(self.host).tail <= context.view(self.host).head.max(Some(word));
                 if is_empty {
                     return Ok(Step::Done(Outcome::Empty));
                 }

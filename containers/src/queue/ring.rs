@@ -34,46 +34,29 @@ pub(super) type Context = element::Context<Rings>;
 
 /// Lower bounds that a client knows of the counters of a ring.
 #[derive(Clone, Copy, Debug, Default, Hash)]
-struct View {
+pub(super) struct View {
     host: Owner,
-    tail: Option<u64>,
-    head: Option<u64>,
+    pub(super) tail: Option<u64>,
+    pub(super) head: Option<u64>,
 }
 
 impl Context {
-    fn view(&self, host: Owner) -> View {
-        let view = self.detail.views.get(host.0 as usize % VIEWS).copied().unwrap_or_default();
+    /// Returns what the client knows of a ring, or has forgotten for that of another one.
+    pub(super) fn view(&self, host: Owner) -> View {
+        let view = self.detail.views[host.0 as usize % VIEWS];
         if view.host == host { view } else { View { host, ..View::default() } }
     }
 
-    fn view_mut(&mut self, host: Owner) -> Option<&mut View> {
-        let view = self.detail.views.get_mut(host.0 as usize % VIEWS)?;
-        if view.host != host {
-            *view = View { host, ..View::default() };
-        }
-        Some(view)
-    }
-
-    /// Returns the largest tail that was seen.
-    pub(super) fn tail(&self, host: Owner) -> Option<u64> {
-        self.view(host).tail
-    }
-
-    /// Returns the largest head that was seen.
-    pub(super) fn head(&self, host: Owner) -> Option<u64> {
-        self.view(host).head
-    }
-
     pub(super) fn saw_tail(&mut self, host: Owner, tail: u64) {
-        if let Some(view) = self.view_mut(host) {
-            view.tail = view.tail.max(Some(tail));
-        }
+        let view = self.view(host);
+        self.detail.views[host.0 as usize % VIEWS] =
+            View { tail: view.tail.max(Some(tail)), ..view };
     }
 
     pub(super) fn saw_head(&mut self, host: Owner, head: u64) {
-        if let Some(view) = self.view_mut(host) {
-            view.head = view.head.max(Some(head));
-        }
+        let view = self.view(host);
+        self.detail.views[host.0 as usize % VIEWS] =
+            View { head: view.head.max(Some(head)), ..view };
     }
 
     /// Returns the slots of a ring.
@@ -105,12 +88,18 @@ impl<V: Plain> Element for Ring<V> {
     const NAME: &'static str = "Queue";
 
     /// Returns the places of all slots; those that begin an owner's part are of its counters instead.
-    fn placement(config: &Config, owners: u32) -> Placement {
-        let words = config.slot_words::<V>();
-        let slots = config.slots(owners).saturating_add(COUNTER_WORDS.div_ceil(words.into()));
-        let first_word = next_line(config.first_word);
-        let all = slots.saturating_mul(owners.into());
-        Placement::new(all, words, first_word, Distribution::Block, owners)
+    fn context(config: &Config, owners: u32) -> Context {
+        let (words, slots) = (config.slot_words::<V>(), config.slots(owners));
+        let all = slots.saturating_add(COUNTER_WORDS.div_ceil(words.into()));
+        let (all, first_word) = (all.saturating_mul(owners.into()), next_line(config.first_word));
+        let rings = Rings {
+            capacity: config.capacity,
+            slots: Divisor::new(slots),
+            value_bytes: config.bytes::<V>(),
+            views: [View::default(); VIEWS],
+        };
+        let places = Placement::new(all, words, first_word, Distribution::Block, owners);
+        Context::new(places, rings, false)
     }
 
     fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
@@ -125,15 +114,6 @@ impl<V: Plain> Element for Ring<V> {
     fn check(config: &Config, _: &impl Transport, operations: usize) -> Result<(), ConfigError> {
         let most = config.in_flight.into();
         ConfigError::check_range("operations, by in_flight,", operations as u64, 1, most)
-    }
-
-    fn detail(config: &Config, transport: &impl Transport) -> Rings {
-        Rings {
-            capacity: config.capacity,
-            slots: Divisor::new(config.slots(transport.geometry().owners)),
-            value_bytes: config.bytes::<V>(),
-            views: [View::default(); VIEWS],
-        }
     }
 
     #[inline]
