@@ -10,7 +10,7 @@ use probeline_pipeline::{
 use probeline_transport::line::{Compare, Work};
 use probeline_transport::{Owner, RemoteWord, Segment, Transport, prefetch};
 
-use crate::element::{Container, Context, Direct, Element};
+use crate::element::{Begin, Container, Context, Direct, Element};
 
 type OutcomeOf<E> = <<E as Element>::Machine as Machine>::Outcome;
 
@@ -185,7 +185,7 @@ where
             return true;
         };
         let at = Segment { words: context.placement.words(), ..ANYWHERE };
-        let machine = E::machine(at, key, home, action, context);
+        let machine = E::machine(Begin { at, key, home, action }, context);
         match machine.and_then(|machine| machine.run::<C>(words, &*elements, context)) {
             Ok(outcome) => (batch.store)(place, outcome),
             Err(error) => fail(&mut batch.failed, place, error),

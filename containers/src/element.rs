@@ -64,16 +64,12 @@ pub trait Element: Sized {
     /// Returns the index of the element that operations on a key begin at, and what else they need of its hash.
     fn home(key: &Self::Key, context: &Context<Self::Detail>) -> (u64, Self::Home);
 
-    /// Creates the machine of an operation. `at` is the element's words; for one that the CPU runs, only
-    /// their number.
+    /// Creates the machine of an operation.
     ///
     /// # Errors
     /// [`Error`]: the element has no such operation.
     fn machine(
-        at: Segment,
-        key: &Self::Key,
-        home: (u64, Self::Home),
-        action: Self::Action,
+        begin: Begin<'_, Self>,
         context: &Context<Self::Detail>,
     ) -> Result<Self::Machine, Error>;
 
@@ -91,6 +87,15 @@ pub trait Element: Sized {
 
     /// Drops cached knowledge of the content.
     fn forget(_context: &mut Context<Self::Detail>) {}
+}
+
+/// An operation that begins.
+pub struct Begin<'k, E: Element> {
+    /// The words of its element; if the CPU runs it, only their number.
+    pub(crate) at: Segment,
+    pub(crate) key: &'k E::Key,
+    pub(crate) home: (u64, E::Home),
+    pub(crate) action: E::Action,
 }
 
 /// A machine whose operation the CPU may run instead.
@@ -252,7 +257,7 @@ fn machine_at<E: Element>(
 ) -> Result<(Segment, E::Machine), Error> {
     let home = E::home(key, context);
     let at = context.placement.element(home.0)?;
-    Ok((at, E::machine(at, key, home, action, context)?))
+    Ok((at, E::machine(Begin { at, key, home, action }, context)?))
 }
 
 fn part<'w, D>(context: &Context<D>, window: &'w [AtomicU64]) -> Result<&'w [AtomicU64], Error> {

@@ -36,7 +36,7 @@ pub mod small_map;
 pub use aggregator::Aggregator;
 pub use array::Array;
 pub use counters::Counters;
-pub use element::{Bounded, Container, Context, Direct, Each, Element};
+pub use element::{Begin, Bounded, Container, Context, Direct, Each, Element};
 pub use filter::Filter;
 pub use objects::Objects;
 pub use phase::{Find, Finder};

@@ -14,7 +14,7 @@ use probeline_transport::{
 
 use super::Config;
 use super::word::Order;
-use crate::element::{Bounded, Context, Direct, Element};
+use crate::element::{Begin, Bounded, Context, Direct, Element};
 
 /// Compare-and-swaps of one operation.
 pub(crate) const MAX_ATTEMPTS: u32 = 64;
@@ -226,13 +226,8 @@ impl<V: Plain> Element for Elements<V> {
     }
 
     #[inline(always)]
-    fn machine(
-        at: Segment,
-        _: &u64,
-        _: (u64, ()),
-        action: Action<V>,
-        _: &Context<usize>,
-    ) -> Result<Access<V>, Error> {
+    fn machine(begin: Begin<'_, Self>, _: &Context<usize>) -> Result<Access<V>, Error> {
+        let Begin { at, action, .. } = begin;
         action.check(at.words)?;
         Ok(Access::new(at, action))
     }

@@ -6,11 +6,11 @@ use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::{ConfigError, Distribution, Error, Placement, next_line};
 use probeline_transport::line::{Compare, Work, with_widest};
-use probeline_transport::{LINE_WORDS, Segment, Transport};
+use probeline_transport::{LINE_WORDS, Transport};
 
 use super::Config;
 use super::word::{Home, Key, Layout, OCCUPIED};
-use crate::element::{Bounded, Context, Element};
+use crate::element::{Begin, Bounded, Context, Element};
 #[cfg(test)]
 use crate::model::{self, Mutant};
 use crate::phase::Find;
@@ -233,12 +233,10 @@ impl<K: Key, const IS_MAP: bool> Element for Counts<K, IS_MAP> {
 
     #[inline(always)]
     fn machine(
-        _: Segment,
-        key: &K,
-        (line, home): (u64, Home),
-        action: Action,
+        begin: Begin<'_, Self>,
         context: &Context<Layout<K>>,
     ) -> Result<Self::Machine, Error> {
+        let Begin { key, home: (line, home), action, .. } = begin;
         context.detail.check(*key)?;
         action.check(&context.detail)?;
         Ok(Probe::new(line, Query { home, action }))

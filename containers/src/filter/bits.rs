@@ -4,10 +4,9 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, SeqCst};
 
 use probeline_pipeline::{Distribution, Error, Placement};
-use probeline_transport::Segment;
 
 use super::{Config, MAX_BITS};
-use crate::element::{Bounded, Context, Element};
+use crate::element::{Begin, Bounded, Context, Element};
 use crate::hash::mix;
 use crate::probe::{Buckets, Decision, Probe};
 
@@ -121,13 +120,8 @@ impl Element for Bits {
 
     /// The first guess of an insert is an empty word.
     #[inline(always)]
-    fn machine(
-        _: Segment,
-        key: &u64,
-        (word, ()): (u64, ()),
-        action: Action,
-        context: &Context<Words>,
-    ) -> Result<Self::Machine, Error> {
+    fn machine(begin: Begin<'_, Self>, context: &Context<Words>) -> Result<Self::Machine, Error> {
+        let Begin { key, home: (word, ()), action, .. } = begin;
         let mask = mask(*key, context.detail.bits);
         let probe = Probe::new(word, Query { mask, action });
         Ok(if action == Action::Insert { probe.guess(mask, false) } else { probe })

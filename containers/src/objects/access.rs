@@ -10,7 +10,7 @@ use probeline_pipeline::{
 use probeline_transport::{LINE_WORDS, Local, Owner, RemoteWord, Segment, Transport, WORD_BYTES};
 
 use super::Config;
-use crate::element::{Bounded, Context, Direct, Element};
+use crate::element::{Begin, Bounded, Context, Direct, Element};
 use crate::hash;
 use crate::pointer::{MAX_INDEX, Pointer};
 
@@ -219,13 +219,8 @@ impl<const N: usize> Element for Heap<N> {
         (host.0.into(), ())
     }
 
-    fn machine(
-        part: Segment,
-        _: &Owner,
-        _: (u64, ()),
-        action: Action<N>,
-        _: &Context<()>,
-    ) -> Result<Access<N>, Error> {
+    fn machine(begin: Begin<'_, Self>, _: &Context<()>) -> Result<Access<N>, Error> {
+        let Begin { at: part, action, .. } = begin;
         let at = match action {
             Action::Put(_) => None,
             Action::Get(pointer) => Some(pointer.segment()).filter(|at| is_place::<N>(part, *at)),

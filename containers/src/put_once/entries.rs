@@ -5,11 +5,10 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::{Distribution, Error, Placement, Plain, next_line};
-use probeline_transport::Segment;
 
 use super::Config;
 use super::bucket::{MAX_BYTES, Shape, is_written};
-use crate::element::{Bounded, Context, Element};
+use crate::element::{Begin, Bounded, Context, Element};
 #[cfg(test)]
 use crate::model::{self, Mutant};
 use crate::phase::Find;
@@ -157,13 +156,8 @@ impl<K: Plain, V: Plain> Element for Entries<K, V> {
     }
 
     #[inline(always)]
-    fn machine(
-        _: Segment,
-        key: &K,
-        (group, home): (u64, u64),
-        action: Action<V>,
-        context: &Context<Shape>,
-    ) -> Result<Self::Machine, Error> {
+    fn machine(begin: Begin<'_, Self>, context: &Context<Shape>) -> Result<Self::Machine, Error> {
+        let Begin { key, home: (group, home), action, .. } = begin;
         let Shape { key_bytes, value_bytes, .. } = context.detail;
         let bits = |bytes: usize| u32::try_from(8 * bytes).unwrap_or(u32::MAX);
         if K::SIZE.is_none() && key.bytes().len() != key_bytes {

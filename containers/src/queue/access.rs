@@ -47,9 +47,7 @@ pub enum Outcome<V> {
 
 /// The one-sided operation that is due, or in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Post {
-    /// Nothing was decided yet.
-    Start,
+pub(super) enum Post {
     /// Look at the tail, which the client does not know.
     Tail,
     /// Look at the head, to decide whether there is room beyond this tail.
@@ -68,17 +66,14 @@ enum Post {
     End,
     /// Look at the head, because it may have passed the ticket.
     Behind,
-    /// Give the ticket back.
-    #[cfg(test)]
-    Undo,
 }
 
 /// An operation on the ring of `host`.
 #[derive(Clone, Copy, Debug, Hash)]
 pub struct Access<V> {
-    host: Owner,
-    action: Action<V>,
-    post: Post,
+    pub(super) host: Owner,
+    pub(super) action: Action<V>,
+    pub(super) post: Post,
     /// The ticket of a push; the head of a pop, as far as it knows.
     ticket: u64,
     attempts: u32,
@@ -87,13 +82,27 @@ pub struct Access<V> {
 impl<V: Plain> Machine for Access<V> {
     type Outcome = Outcome<V>;
     const IDLE: Self =
-        Self { host: Owner(0), action: Action::Pop, post: Post::Start, ticket: 0, attempts: 0 };
+        Self { host: Owner(0), action: Action::Pop, post: Post::Tail, ticket: 0, attempts: 0 };
     const SLOTS: u32 = 1;
 }
 
 impl<V: Plain> Access<V> {
-    pub(crate) fn new(host: Owner, action: Action<V>) -> Self {
-        Self { host, action, ..Self::IDLE }
+    /// Creates an operation, and decides its first post from what the client knows of the ring.
+    pub(super) fn new(host: Owner, action: Action<V>, context: &Context) -> Result<Self, Error> {
+        let head = context.view(host).head;
+        let ticket = match action {
+            Action::Store(ticket, _) | Action::Load(ticket) | Action::Advance(ticket, _) => ticket,
+            Action::Pop | Action::Push(_) | Action::Take(_) => head.unwrap_or_default(),
+        };
+        let mut access = Self { host, action, ticket, ..Self::IDLE };
+        access.post = match action {
+            Action::Push(_) | Action::Take(_) => access.before_ticket(context),
+            Action::Pop if head.is_none() => Post::Behind,
+            Action::Pop | Action::Load(_) => Post::Slot,
+            Action::Store(..) => access.before_write(context)?,
+            Action::Advance(..) => Post::Claim,
+        };
+        Ok(access)
     }
 
     /// Returns the tickets that the operation takes or passes.
@@ -101,25 +110,6 @@ impl<V: Plain> Access<V> {
         match self.action {
             Action::Take(count) | Action::Advance(_, count) => count,
             _ => 1,
-        }
-    }
-
-    /// Decides the first post, from what the client knows of the ring.
-    fn start(&mut self, context: &Context) -> Result<Post, Error> {
-        match self.action {
-            Action::Push(_) | Action::Take(_) => return Ok(self.before_ticket(context)),
-            Action::Pop => match context.view(self.host).head {
-                Some(head) => self.ticket = head,
-                None => return Ok(Post::Behind),
-            },
-            Action::Store(ticket, _) | Action::Load(ticket) | Action::Advance(ticket, _) => {
-                self.ticket = ticket;
-            }
-        }
-        match self.action {
-            Action::Store(..) => self.before_write(context),
-            Action::Advance(..) => Ok(Post::Claim),
-            _ => Ok(Post::Slot),
         }
     }
 
@@ -193,8 +183,12 @@ impl<V: Plain> Access<V> {
         context: &mut Context,
         port: &Port<'_, impl Transport>,
     ) -> Result<Step<Outcome<V>>, Error> {
+        #[cfg(test)]
+        if let Some(step) = self.undo(word, context) {
+            return Ok(step);
+        }
         match self.post {
-            Post::Start | Post::Tail | Post::End => context.saw_tail(self.host, word),
+            Post::Tail | Post::End => context.saw_tail(self.host, word),
             Post::Ticket => context.saw_tail(self.host, word + self.count()),
             Post::Head(_) | Post::Room | Post::Behind => context.saw_head(self.host, word),
             Post::Claim => {
@@ -202,28 +196,15 @@ impl<V: Plain> Access<V> {
                 context.saw_head(self.host, word + passed);
             }
             Post::Write | Post::Slot => {}
-            #[cfg(test)]
-            Post::Undo => {}
         }
         self.post = match self.post {
-            Post::Start | Post::Tail => self.before_ticket(context),
+            Post::Tail => self.before_ticket(context),
             Post::Head(tail)
                 if tail.saturating_sub(word) + self.count() > context.detail.capacity =>
             {
                 return Ok(Step::Done(Outcome::Full));
             }
             Post::Head(_) => Post::Ticket,
-            #[cfg(test)]
-            Post::Undo => return Ok(Step::Done(Outcome::Full)),
-            #[cfg(test)]
-            Post::Ticket
-                if model::has(Mutant::UndoesTickets)
-                    && word
-                        >= context.view(self.host).head.unwrap_or_default()
-                            + context.detail.capacity =>
-            {
-                Post::Undo
-            }
             Post::Ticket => {
                 self.ticket = word;
                 if let Action::Take(_) = self.action {
@@ -253,13 +234,12 @@ impl<V: Plain> Access<V> {
             }
             // The head was at the ticket at an earlier time, and is not beyond the tail.
             #[cfg(test)]
-            Post::End if model::has(Mutant::EmptyFromStaleWords) => {
-                let is_empty =
-                    context.view(self.host).tail <= context.view(self.host).head.max(Some(word));
-                if is_empty {
-                    return Ok(Step::Done(Outcome::Empty));
-                }
-                Post::Behind
+            Post::End
+                if model::has(Mutant::EmptyFromStaleWords)
+                    && context.view(self.host).tail
+                        <= context.view(self.host).head.max(Some(word)) =>
+            {
+                return Ok(Step::Done(Outcome::Empty));
             }
             Post::End if word == self.ticket => return Ok(Step::Done(Outcome::Empty)),
             Post::End => Post::Behind,
@@ -283,16 +263,11 @@ impl<V: Plain> Run<Context> for Access<V> {
         context: &mut Context,
         port: &mut Port<'_, impl Transport>,
     ) -> Next<Outcome<V>> {
-        if self.post == Post::Start {
-            self.post = self.start(context)?;
-        }
         let [tail, head] = context.counters(self.host);
         match (self.post, self.action) {
             // An atomic returns the true word, whatever READs may show.
-            (Post::Start | Post::Tail | Post::End, _) => port.fetch_add(0, tail, 0)?,
+            (Post::Tail | Post::End, _) => port.fetch_add(0, tail, 0)?,
             (Post::Head(_) | Post::Room | Post::Behind, _) => port.fetch_add(0, head, 0)?,
-            #[cfg(test)]
-            (Post::Undo, _) => port.fetch_add(0, tail, u64::MAX)?,
             (Post::Ticket, _) => port.fetch_add(0, tail, self.count())?,
             (Post::Write, Action::Push(value) | Action::Store(_, value)) => {
                 self.write(&value, context, port)?;

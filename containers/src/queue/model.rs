@@ -3,11 +3,14 @@
 use std::collections::VecDeque;
 
 use probeline_pipeline::model::{Explored, Network, Scripts, Sequential, Stopped, check_linear};
+use probeline_pipeline::{Plain, Step};
 use probeline_transport::Owner;
 
-use super::{Action, Config, Outcome};
+use super::access::Post;
+use super::ring::Context;
+use super::{Access, Action, Config, Outcome};
 use crate::element::Each;
-use crate::model::{Mutant, with};
+use crate::model::{Mutant, has, with};
 
 type Ring = Each<super::Ring<u64>>;
 
@@ -39,6 +42,24 @@ impl Sequential<Ring> for Values {
             return self.values.len() >= CAPACITY;
         }
         self.run(host, action) == *outcome
+    }
+}
+
+impl<V: Plain> Access<V> {
+    /// Gives a ticket back if the ring was full, and ends the operation when that is done.
+    pub(super) fn undo(&mut self, word: u64, context: &mut Context) -> Option<Step<Outcome<V>>> {
+        if !has(Mutant::UndoesTickets) || self.post != Post::Ticket {
+            return None;
+        }
+        if let Action::Take(u64::MAX) = self.action {
+            return Some(Step::Done(Outcome::Full));
+        }
+        context.saw_tail(self.host, word + 1);
+        let head = context.view(self.host).head.unwrap_or_default();
+        (word >= head + context.detail.capacity).then(|| {
+            self.action = Action::Take(u64::MAX);
+            Step::Wait
+        })
     }
 }
 

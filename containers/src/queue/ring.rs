@@ -9,7 +9,7 @@ use probeline_transport::{LINE_WORDS, Owner, RemoteWord, Segment, Transport};
 
 use super::Config;
 use super::access::{Access, Action};
-use crate::element::{self, Bounded, Element};
+use crate::element::{self, Begin, Bounded, Element};
 
 /// The rings of a [`Queue`](super::Queue) of `V`.
 pub struct Ring<V>(PhantomData<V>);
@@ -122,14 +122,8 @@ impl<V: Plain> Element for Ring<V> {
     }
 
     #[inline]
-    fn machine(
-        _: Segment,
-        host: &Owner,
-        _: (u64, ()),
-        action: Action<V>,
-        _: &Context,
-    ) -> Result<Access<V>, Error> {
-        Ok(Access::new(*host, action))
+    fn machine(begin: Begin<'_, Self>, context: &Context) -> Result<Access<V>, Error> {
+        Access::new(*begin.key, begin.action, context)
     }
 
     /// Counts the tickets that were taken and not popped.
