@@ -29,10 +29,11 @@ mod model;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use probeline_pipeline::{CollectiveError, Error, Finished, Plain, Structure, Tag, words};
-use probeline_transport::{Exchange, Owner, PostError, Sizes, Transport};
+use probeline_transport::{AtomicScope, Exchange, Owner, PostError, Sizes, Transport};
 
 use self::carry::{Action, Carry};
-use self::lanes::{Context, HEADER_WORDS, Lanes, Route, header};
+use self::lanes::{HEADER_WORDS, Lanes, State, ends_of_route, header};
+use crate::element::{Each, sizes};
 
 /// The most ranks of a job.
 pub const MAX_RANKS: u32 = 1024;
@@ -74,9 +75,11 @@ impl Config {
     /// operations in flight.
     #[must_use]
     pub fn sizes<V: Plain>(&self, owners: u32, operations: u32) -> Sizes {
-        let context = Context::new::<V>(self, Owner(0), owners);
-        let slot_words = context.block_words;
-        Sizes { window_words: context.end_word(), slots: operations, slot_words, depth: operations }
+        sizes::<Lanes<V>>(self, owners, operations)
+    }
+
+    fn bytes<V: Plain>(&self) -> usize {
+        V::SIZE.unwrap_or(self.message_bytes)
     }
 }
 
@@ -109,19 +112,12 @@ impl Config {
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub struct Aggregator<T, S, V: Plain>(
-    Structure<T, S, Lanes<V>>,
+    Structure<T, S, Each<Lanes<V>>>,
     /// The first failure, after which messages may be lost.
     Option<Error>,
 );
 
-probeline_pipeline::front!(ref [V: Plain] Aggregator<V>, Lanes<V>, None);
-
-/// Steps in a row in which no message has arrived, and the messages before them.
-#[derive(Default)]
-struct Idle {
-    arrived: u64,
-    steps: u64,
-}
+probeline_pipeline::front!(ref [V: Plain] Aggregator<V>, Each<Lanes<V>>, None);
 
 impl<T, S, V> Aggregator<T, S, V>
 where
@@ -141,14 +137,14 @@ where
     pub fn send(&mut self, to: Owner, message: &V) -> Result<bool, Error> {
         self.check_failed()?;
         let (transport, context) = self.0.pipeline().parts();
-        if to.0 >= context.grid.owners {
+        if to.0 >= context.detail.grid.owners {
             return Err(PostError::UnknownOwner.into());
         }
         if !context.append(to, message, transport.window())? {
             return Ok(false);
         }
-        let next = context.grid.next(context.me, to);
-        if context.lane(next).filled >= context.block {
+        let next = context.detail.grid.next(context.me, to);
+        if context.lane(next).filled >= context.detail.block {
             self.submit(next, Action::Send)?;
         }
         Ok(true)
@@ -165,13 +161,7 @@ where
         message: &V,
         mut deliver: impl FnMut(Owner, V),
     ) -> Result<(), Error> {
-        let mut idle = Idle::default();
-        // Ends when the lane has room, or after `max_idle` steps in which no message arrives.
-        while !self.send(to, message)? {
-            self.step(true, &mut deliver)?;
-            self.count_idle(&mut idle)?;
-        }
-        Ok(())
+        self.step_until(|all| all.send(to, message), true, &mut deliver)
     }
 
     /// Sends full blocks, and delivers messages that have arrived: calls `deliver` with the rank that sent
@@ -200,12 +190,13 @@ where
         mut deliver: impl FnMut(Owner, V),
     ) -> Result<(), CollectiveError> {
         // The lanes to this rank bring what it passes on, then what others have passed on.
-        let mut hops = 0..self.context().grid.hops();
+        let mut hops = 0..self.context().detail.grid.hops();
         let ended = hops.try_for_each(|_| self.deliver_all(&mut deliver));
         let ended = ended.map_err(CollectiveError::from);
+        let State { accepted, delivered, .. } = self.context().detail;
         let mut call = self.0.begin_collective(exchange, "flush");
-        let flushed = call.sum(ended.map(|()| self.context().accepted)).and_then(|accepted| {
-            let delivered = call.sum(Ok::<u64, CollectiveError>(self.context().delivered))?;
+        let flushed = call.sum(ended.map(|()| accepted)).and_then(|accepted| {
+            let delivered = call.sum(Ok::<u64, CollectiveError>(delivered))?;
             if accepted == delivered { Ok(()) } else { Err(Error::Undelivered.into()) }
         });
         self.ended(flushed)
@@ -235,28 +226,34 @@ where
 
     /// Ends all lanes, and sends and delivers until all lanes to this rank have ended.
     fn deliver_all(&mut self, deliver: &mut impl FnMut(Owner, V)) -> Result<(), Error> {
-        self.0.pipeline().shared_mut().flushes += 1;
-        let mut idle = Idle::default();
-        // Ends when all blocks are there, or after `max_idle` steps in which none arrives.
-        while !self.context().has_all() || self.in_flight() > 0 {
-            // Lanes that have ended bring no more until the next end, unless ranks pass messages on.
-            let looks_at_all = self.context().grid.hops() > 1 && !self.context().has_all();
+        self.0.pipeline().shared_mut().detail.flushes += 1;
+        let has_all = |all: &mut Self| Ok(all.context().has_all() && all.in_flight() == 0);
+        self.step_until(has_all, false, deliver)
+    }
+
+    /// Steps until `is_done`, or until no message has arrived in the most steps in a row.
+    #[inline]
+    fn step_until(
+        &mut self,
+        mut is_done: impl FnMut(&mut Self) -> Result<bool, Error>,
+        looks_at_all: bool,
+        deliver: &mut impl FnMut(Owner, V),
+    ) -> Result<(), Error> {
+        let (mut before, mut idle) = (0, 0);
+        while !is_done(self)? {
             self.step(looks_at_all, deliver)?;
-            self.count_idle(&mut idle)?;
+            let arrived = self.context().detail.delivered + self.context().detail.passed_on;
+            idle = if arrived == before { idle + 1 } else { 0 };
+            before = arrived;
+            if idle > self.config().max_idle {
+                return Err(Error::Undelivered);
+            }
         }
         Ok(())
     }
 
-    /// Counts a step if no message has arrived in it, up to the most.
-    fn count_idle(&self, idle: &mut Idle) -> Result<(), Error> {
-        let arrived = self.context().delivered + self.context().passed_on;
-        let steps = if arrived == idle.arrived { idle.steps + 1 } else { 0 };
-        *idle = Idle { arrived, steps };
-        if steps > self.config().max_idle { Err(Error::Undelivered) } else { Ok(()) }
-    }
-
-    /// Sends full blocks, or the last ones of a flush, and delivers what has arrived. `looks_at_all` says whether
-    /// lanes that have ended bring more.
+    /// Sends full blocks, or the last ones of a flush, and delivers what has arrived. Lanes that have ended bring
+    /// more if ranks pass messages on, and outside of a flush: `looks_at_all`.
     fn step(
         &mut self,
         looks_at_all: bool,
@@ -268,8 +265,9 @@ where
         for finished in self.noted(ended)? {
             self.noted(finished.result)?;
         }
-        let Context { grid, me, turn, .. } = *self.context();
+        let (me, &State { grid, turn, .. }) = (self.context().me, &self.context().detail);
         let lanes = grid.lanes();
+        let looks_at_all = looks_at_all || grid.hops() > 1 && !self.context().has_all();
         // First blocks are sent, then those that arrive are passed on, before this rank fills others.
         for duty in (turn..2 * lanes).chain(0..turn) {
             let lane = duty.checked_sub(lanes);
@@ -281,7 +279,7 @@ where
             };
             if !is_done {
                 // No operation is free. The next step begins here, so that each gets its turn.
-                self.0.pipeline().shared_mut().turn = duty;
+                self.0.pipeline().shared_mut().detail.turn = duty;
                 break;
             }
         }
@@ -295,7 +293,7 @@ where
         looks_at_all: bool,
         deliver: &mut impl FnMut(Owner, V),
     ) -> Result<bool, Error> {
-        if self.context().is_coherent {
+        if self.transport().caps().atomics == AtomicScope::Cpu {
             self.take(peer, deliver)?;
             return Ok(true);
         }
@@ -304,7 +302,7 @@ where
             return Ok(true);
         }
         let context = self.0.pipeline().shared_mut();
-        let (flushes, lane) = (context.flushes, context.lane_mut(peer));
+        let (flushes, lane) = (context.detail.flushes, context.lane_mut(peer));
         lane.held = 0;
         let is_awaited = looks_at_all || lane.ends_received < flushes;
         Ok(!is_awaited || lane.is_looking || self.submit(peer, Action::Receive)?)
@@ -327,11 +325,11 @@ where
 
     /// Delivers the blocks from a rank that are in the window, which the CPU sees at once.
     fn take(&mut self, peer: Owner, deliver: &mut impl FnMut(Owner, V)) -> Result<(), Error> {
-        for _ in 0..self.context().blocks {
+        for _ in 0..self.context().detail.blocks {
             let (context, window) = (self.context(), self.transport().window());
             let (me, number) = (context.me, context.lane(peer).received);
             let at = context.block_at(me, peer, number).start.index;
-            let block = words(window, at, context.block_words.into())?;
+            let block = words(window, at, context.detail.block_words.into())?;
             let loaded = block.iter().map(|word| word.load(Acquire));
             let Some(header) = header(loaded, number, context) else { break };
             if !self.deliver(peer, at, header.count, deliver)? {
@@ -355,26 +353,28 @@ where
         deliver: &mut impl FnMut(Owner, V),
     ) -> Result<bool, Error> {
         let (transport, context) = self.0.pipeline().parts();
-        let (window, len) = (transport.window(), context.message_words);
+        let (window, len) = (transport.window(), context.detail.message_words);
         let words_of_all = u64::from(count) * u64::from(len);
         let block = words(window, at + u64::from(HEADER_WORDS), words_of_all)?;
-        if context.grid.hops() == 1 {
+        if context.detail.grid.hops() == 1 {
             let mut block = block.iter().map(|word| word.load(Relaxed));
             for _ in 0..count {
-                deliver(peer, V::from_words(&mut block, context.message_bytes));
+                deliver(peer, V::from_words(&mut block, context.detail.message_bytes));
             }
-            context.delivered += u64::from(count);
+            context.detail.delivered += u64::from(count);
             return Ok(true);
         }
         let passed = context.lane(peer).passed as usize;
         for message in block.chunks_exact(len.max(1) as usize).skip(passed) {
             let mut loaded = message.iter().map(|word| word.load(Relaxed));
-            let Route { from, to } = Route::of_word(loaded.next().unwrap_or_default());
+            let (from, to) = ends_of_route(loaded.next().unwrap_or_default());
             if to == context.me {
                 context.lane_mut(peer).passed += 1;
-                context.delivered += 1;
-                deliver(from, V::from_words(&mut loaded, context.message_bytes));
-            } else if context.grid.next(context.me, to) != to || to.0 >= context.grid.owners {
+                context.detail.delivered += 1;
+                deliver(from, V::from_words(&mut loaded, context.detail.message_bytes));
+            } else if context.detail.grid.next(context.me, to) != to
+                || to.0 >= context.detail.grid.owners
+            {
                 return self.noted(Err(PostError::UnknownOwner.into()));
             } else if context.pass_on(to, message, window)? {
                 context.lane_mut(peer).passed += 1;

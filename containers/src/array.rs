@@ -32,7 +32,7 @@ use probeline_transport::{Call, Exchange, Sizes, Term, Transport, store_bytes};
 use self::access::Access;
 pub use self::access::{Action, Elements};
 pub use self::word::{Order, Word};
-use crate::element::{Container, sizes};
+use crate::element::{Container, MAX_ATTEMPTS, sizes};
 use crate::pointer::Pointer;
 
 /// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
@@ -269,14 +269,14 @@ where
     /// As for [`fetch_min`](Self::fetch_min).
     pub fn update(&mut self, index: u64, change: impl Fn(V) -> V) -> Result<V, Error> {
         let mut expected = self.get(index)?;
-        for _ in 0..access::MAX_ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let found = self.compare_and_swap(index, expected, change(expected))?;
             if found.to_word() == expected.to_word() {
                 return Ok(found);
             }
             expected = found;
         }
-        Err(Error::Contended { attempts: access::MAX_ATTEMPTS })
+        Err(Error::Contended { attempts: MAX_ATTEMPTS })
     }
 
     /// Adds each of `addends` to the element at the index at the same place.

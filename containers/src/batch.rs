@@ -226,7 +226,7 @@ where
 #[cold]
 fn unreached<E: Element>(key: &E::Key, context: &Context<E::Detail>) -> Error {
     let home = E::home(key, context);
-    context.placement.element(home.0).map_or_else(|error| error, |_| Error::Window)
+    context.placement.element(home.0).err().unwrap_or(Error::Window)
 }
 
 #[cold]

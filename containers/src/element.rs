@@ -14,6 +14,9 @@ use probeline_pipeline::{
 use probeline_transport::line::{Compare, Narrow, Work};
 use probeline_transport::{AtomicScope, Exchange, Owner, Segment, Sizes, Transport};
 
+/// Compare-and-swaps of one operation on one word.
+pub(crate) const MAX_ATTEMPTS: u32 = 64;
+
 /// The name, the value and the range of a parameter.
 pub type Bounded = (&'static str, u64, RangeInclusive<u64>);
 

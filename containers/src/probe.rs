@@ -14,12 +14,12 @@ use probeline_pipeline::{Completed, Error, Machine, Next, Port, Run, Step};
 use probeline_transport::line::Compare;
 use probeline_transport::{Local, RemoteWord, Segment, Transport};
 
-use crate::element::{Context, Direct};
+use crate::element::{Context, Direct, MAX_ATTEMPTS};
 #[cfg(test)]
 use crate::model::{self, Mutant};
 
-/// Compare-and-swaps of one operation on one word.
-pub(crate) const MAX_ATTEMPTS: u32 = 64;
+/// Groups in which a key may be.
+pub(crate) const MAX_GROUPS: u64 = 64;
 /// Compare-and-swaps of one operation of a CPU on one word: another CPU's that wins is as short.
 const MAX_SWAPS: u32 = 1 << 16;
 /// READs of a bucket that another client is writing.
@@ -34,14 +34,8 @@ pub trait Buckets<Q>: Copy + Debug + Hash {
     /// The outcome of an operation.
     type Outcome: Copy;
 
-    /// Groups in which a key may be.
-    const GROUPS: u64 = 64;
-
     /// Returns the words of a bucket.
     fn bucket_words(&self) -> u32;
-
-    /// Returns the words of a group.
-    fn group_words(&self) -> u32;
 
     /// Decides what an operation does with a bucket in the group at a distance from the home, from its words;
     /// `is_confirmed` says that no READ can have torn them.
@@ -187,7 +181,7 @@ impl<Q: Copy, O: Copy> Probe<Q, O> {
         #[cfg(test)]
         let is_whole = is_whole || model::has(Mutant::TrustsTornWords);
         // Each iteration passes a bucket.
-        while self.passed < table.group_words() / table.bucket_words().max(1) {
+        while self.passed < context.placement.words() / table.bucket_words().max(1) {
             let (_, slot) = self.bucket(truth.is_some().into(), context, port)?;
             let read = if slot.words > 0 { port.landed(slot)? } else { &[] };
             let words = truth.into_iter().chain(read.iter().copied());
@@ -210,7 +204,7 @@ impl<Q: Copy, O: Copy> Probe<Q, O> {
         }
         (self.passed, self.due) = (0, Decision::Pass);
         self.distance += 1;
-        let is_last = self.distance == B::GROUPS.min(context.placement.len());
+        let is_last = self.distance == MAX_GROUPS.min(context.placement.len());
         Ok(if is_last { Step::Done(B::end(query)) } else { Step::Wait })
     }
 }
@@ -242,8 +236,8 @@ where
         let (at, slot) = self.bucket(0, context, port)?;
         match self.due {
             Decision::Pass => {
-                let words = context.detail.group_words();
-                port.read(0, self.group(context)?, Local { start: 0, words, ..slot })?;
+                let group = self.group(context)?;
+                port.read(0, group, Local { start: 0, words: group.words, ..slot })?;
             }
             Decision::Wait(_) => port.read(0, at, slot)?,
             Decision::Swap { expected, new, .. } => {
@@ -277,30 +271,33 @@ where
             Decision::Swap { expected, .. } if model::has(Mutant::IgnoresLostSwaps) => expected,
             _ => word,
         };
-        let step = match self.due {
+        let truth = match self.due {
             #[cfg(test)]
             Decision::Swap { expected, .. }
                 if word != expected && model::has(Mutant::PassesLostSwaps) =>
             {
                 self.passed += 1;
-                self.decide(&query, None, context, port)?
+                None
             }
-            Decision::Pass | Decision::Wait(_) => self.decide(&query, None, context, port)?,
-            Decision::Confirm => self.decide(&query, Some(word), context, port)?,
-            Decision::Done(outcome) => Step::Done(outcome),
+            Decision::Done(outcome) => return Ok(Step::Done(outcome)),
             Decision::Swap { expected, outcome, .. } if word == expected => {
+                if expected > 0 || context.detail.bucket_words() == 1 {
+                    return Ok(Step::Done(outcome));
+                }
                 self.due = Decision::Done(outcome);
-                let has_rest = expected == 0 && context.detail.bucket_words() > 1;
-                if has_rest { Step::Wait } else { Step::Done(outcome) }
+                return self.advance(context, port);
             }
             Decision::Swap { .. } => {
                 self.attempts += 1;
                 if self.attempts >= MAX_ATTEMPTS {
                     return Err(Error::Contended { attempts: MAX_ATTEMPTS }.into());
                 }
-                self.decide(&query, Some(word), context, port)?
+                Some(word)
             }
+            Decision::Confirm => Some(word),
+            Decision::Pass | Decision::Wait(_) => None,
         };
+        let step = self.decide(&query, truth, context, port)?;
         if let Step::Wait = step { self.advance(context, port) } else { Ok(step) }
     }
 }
@@ -338,7 +335,7 @@ where
     ) -> Result<O, Error> {
         let Some(query) = &self.query else { return Err(Error::Idle) };
         let (table, groups) = (&context.detail, context.placement.len());
-        for distance in 0..B::GROUPS.min(groups) {
+        for distance in 0..MAX_GROUPS.min(groups) {
             if distance > 0 {
                 words = elements(group(self.home, distance, groups)).ok_or(Error::Window)?;
             }

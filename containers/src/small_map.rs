@@ -8,8 +8,7 @@ use probeline_transport::Transport;
 
 use crate::counters::Counts;
 pub use crate::counters::{Action, Config, Key, Operation, Outcome};
-use crate::element::Container;
-use crate::probe::MAX_ATTEMPTS;
+use crate::element::{Container, MAX_ATTEMPTS};
 
 /// The result of a submitted operation.
 pub type Finished = probeline_pipeline::Finished<Outcome>;

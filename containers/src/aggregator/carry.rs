@@ -5,7 +5,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use probeline_pipeline::{Completed, Error, Machine, Next, Port, Run, Step, Stop, words};
 use probeline_transport::{Local, Owner, Transport};
 
-use super::lanes::{Context, HEADER_WORDS, Header, header};
+use super::lanes::{Context, HEADER_WORDS, Header, State, header};
+use crate::element::Direct;
 use crate::hash;
 
 /// Words that are copied from the window to a slot at once.
@@ -35,12 +36,7 @@ pub enum Outcome {
     #[cfg(test)]
     Full,
     /// A block of this many messages, with this check, was received.
-    Received {
-        /// Messages of the block.
-        count: u32,
-        /// The check of the block.
-        check: u64,
-    },
+    Received(u32, u64),
     /// The next block is not there yet.
     Nothing,
 }
@@ -48,8 +44,6 @@ pub enum Outcome {
 /// The one-sided operation that is due, or in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Post {
-    /// Nothing was decided yet.
-    Start,
     /// Read how many blocks the rank has taken.
     Credit,
     /// Write the block.
@@ -72,22 +66,18 @@ pub struct Carry {
 
 impl Machine for Carry {
     type Outcome = Outcome;
-    const IDLE: Self = Self { peer: Owner(0), action: Action::Receive, post: Post::Start };
+    const IDLE: Self = Self { peer: Owner(0), action: Action::Receive, post: Post::Next(0) };
     const SLOTS: u32 = 1;
 }
 
 impl Carry {
-    pub(super) fn new(peer: Owner, action: Action) -> Self {
-        Self { peer, action, post: Post::Start }
-    }
-
-    /// Decides the first post.
-    fn start(&mut self, context: &Context) {
-        self.post = match self.action {
-            Action::Receive => Post::Next(context.lane(self.peer).received),
-            _ if context.has_credit(self.peer) => Post::Block,
+    pub(super) fn new(peer: Owner, action: Action, context: &Context) -> Self {
+        let post = match action {
+            Action::Receive => Post::Next(context.lane(peer).received),
+            _ if context.has_credit(peer) => Post::Block,
             _ => Post::Credit,
         };
+        Self { peer, action, post }
     }
 
     /// Ends an operation whose block remains here.
@@ -107,13 +97,13 @@ impl Carry {
         port: &mut Port<'_, impl Transport>,
     ) -> Next<Outcome> {
         let (peer, lane) = (self.peer, *context.lane(self.peer));
-        let is_last = lane.ends_sent < context.flushes;
+        let is_last = lane.ends_sent < context.detail.flushes;
         // Another operation has sent the block, or used the credit.
-        if !(is_last || lane.filled >= context.block) || !context.has_credit(peer) {
+        if !(is_last || lane.filled >= context.detail.block) || !context.has_credit(peer) {
             return Ok(Step::Done(self.keep(context)));
         }
         port.reserve(1)?;
-        let count = HEADER_WORDS + lane.filled * context.message_words;
+        let count = HEADER_WORDS + lane.filled * context.detail.message_words;
         let local = Local { slot: port.slot(0), start: 0, words: count };
         let first = context.filled_at(peer);
         // The window and the slot are borrowed by turns.
@@ -151,7 +141,7 @@ impl Carry {
     }
 
     fn local(context: &Context, port: &Port<'_, impl Transport>) -> Local {
-        Local { slot: port.slot(0), start: 0, words: context.block_words }
+        Local { slot: port.slot(0), start: 0, words: context.detail.block_words }
     }
 
     /// Copies a block that a READ has brought to the own window, if it is complete.
@@ -167,15 +157,16 @@ impl Carry {
             return Ok(None);
         };
         let first = context.brought_at(self.peer);
-        let to = words(port.transport().window(), first, context.block_words.into())?;
+        let to = words(port.transport().window(), first, context.detail.block_words.into())?;
         to.iter().zip(landed).for_each(|(to, word)| to.store(*word, Relaxed));
         let lane = context.lane_mut(self.peer);
         lane.receive(header);
         lane.held = header.count;
-        let check = landed.first().copied().unwrap_or_default();
-        Ok(Some(Outcome::Received { count: header.count, check }))
+        Ok(landed.first().map(|check| Outcome::Received(header.count, *check)))
     }
 }
+
+impl Direct<State> for Carry {}
 
 impl Run<Context> for Carry {
     fn advance(
@@ -183,12 +174,9 @@ impl Run<Context> for Carry {
         context: &mut Context,
         port: &mut Port<'_, impl Transport>,
     ) -> Next<Outcome> {
-        if self.post == Post::Start {
-            #[cfg(test)]
-            if self.put(context, port)? {
-                return Ok(Step::Done(Outcome::Kept));
-            }
-            self.start(context);
+        #[cfg(test)]
+        if self.put(context, port)? {
+            return Ok(Step::Done(Outcome::Kept));
         }
         let (me, peer) = (context.me, self.peer);
         match self.post {
@@ -198,7 +186,7 @@ impl Run<Context> for Carry {
                 port.read(0, context.block_at(me, peer, number), Self::local(context, port))?;
             }
             Post::Taken(_) => port.fetch_add(0, context.taken_word(me, peer), 1)?,
-            Post::Start | Post::Written(_) => return Err(Stop::from(Error::Idle)),
+            Post::Written(_) => return Err(Stop::from(Error::Idle)),
         }
         Ok(Step::Wait)
     }
@@ -225,7 +213,7 @@ impl Run<Context> for Carry {
                 context.lane_mut(self.peer).writing &= !place;
                 return Ok(Step::Done(Outcome::Sent));
             }
-            Post::Start | Post::Block => return Err(Stop::from(Error::Idle)),
+            Post::Block => return Err(Stop::from(Error::Idle)),
         };
         self.advance(context, port)
     }

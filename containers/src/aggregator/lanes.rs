@@ -5,13 +5,14 @@ use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
-use probeline_pipeline::{ConfigError, Error, Kind, Open, Parameter, Plain, next_line, words};
+use probeline_pipeline::{ConfigError, Distribution, Error, Placement, Plain, next_line, words};
 use probeline_transport::{
-    AtomicScope, LINE_WORDS, Owner, PostError, RemoteWord, Segment, Transport, WORD_BYTES,
+    LINE_WORDS, Owner, PostError, RemoteWord, Segment, Transport, WORD_BYTES,
 };
 
 use super::carry::{Action, Carry};
 use super::{Config, MAX_LANES, MAX_RANKS};
+use crate::element::{self, Begin, Bounded, Element};
 use crate::hash;
 #[cfg(test)]
 use crate::model::{self, Mutant};
@@ -23,7 +24,7 @@ const LAST: u64 = 1 << 32;
 /// The lowest bit of those that hold the block's number, behind them.
 const NUMBER_SHIFT: u32 = 33;
 
-/// The kind of an [`Aggregator`](super::Aggregator) of messages `V`.
+/// The lanes of an [`Aggregator`](super::Aggregator) of messages `V`.
 pub struct Lanes<V>(PhantomData<V>);
 
 /// State that a rank knows of the lane to another rank, and of the lane from it.
@@ -139,19 +140,19 @@ impl Grid {
 }
 
 /// The state that all operations of an aggregator share.
-#[derive(Clone, Debug, Hash)]
-pub struct Context {
-    pub(super) me: Owner,
+pub(super) type Context = element::Context<State>;
+
+/// The sizes of lanes, and the state of each.
+#[derive(Clone, Copy, Debug, Hash)]
+pub struct State {
     pub(super) grid: Grid,
     /// Messages of a block, and blocks of a lane.
     pub(super) block: u32,
     pub(super) blocks: u32,
     pub(super) block_words: u32,
-    /// Words of a message: where it takes two hops, its [`Route`] and then its own.
+    /// Words of a message: where it takes two hops, its route and then its own.
     pub(super) message_words: u32,
     pub(super) message_bytes: usize,
-    /// Whether the CPU sees what peers write to its window at once.
-    pub(super) is_coherent: bool,
     /// Messages of this rank that were taken to be sent, and those that were delivered to it.
     pub(super) accepted: u64,
     pub(super) delivered: u64,
@@ -161,68 +162,35 @@ pub struct Context {
     pub(super) flushes: u64,
     /// First action of the next step: sending to a rank, or receiving from it, by turns.
     pub(super) turn: u32,
-    first_word: u64,
     lanes: [Lane; MAX_LANES as usize],
 }
 
-/// The sender and the receiver of a message that takes two hops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Route {
-    pub(super) from: Owner,
-    pub(super) to: Owner,
+/// Returns the first word of a message that takes two hops: its sender and its receiver.
+fn route(from: Owner, to: Owner) -> u64 {
+    u64::from(from.0) << 32 | u64::from(to.0)
 }
 
-impl Route {
-    fn word(self) -> u64 {
-        u64::from(self.from.0) << 32 | u64::from(self.to.0)
-    }
-
-    #[allow(clippy::cast_possible_truncation, reason = "each is cut out by its width")]
-    pub(super) fn of_word(word: u64) -> Self {
-        Self { from: Owner((word >> 32) as u32), to: Owner(word as u32) }
-    }
+/// Returns the sender and the receiver of a message that begins with this word.
+#[allow(clippy::cast_possible_truncation, reason = "each is cut out by its width")]
+pub(super) fn ends_of_route(word: u64) -> (Owner, Owner) {
+    (Owner((word >> 32) as u32), Owner(word as u32))
 }
 
 impl Context {
-    pub(super) fn new<V: Plain>(config: &Config, me: Owner, owners: u32) -> Self {
-        let grid = Grid::new(owners, config.one_hop);
-        let message_bytes = V::SIZE.unwrap_or(config.message_bytes);
-        let message_words = u32::try_from(message_bytes.div_ceil(WORD_BYTES)).unwrap_or(u32::MAX);
-        let message_words = message_words.saturating_add(grid.hops() - 1);
-        let words = config.block.saturating_mul(message_words).saturating_add(HEADER_WORDS);
-        Self {
-            me,
-            grid,
-            block: config.block,
-            blocks: config.blocks,
-            block_words: words.checked_next_multiple_of(LINE_WORDS).unwrap_or(u32::MAX),
-            message_words,
-            message_bytes,
-            is_coherent: false,
-            accepted: 0,
-            delivered: 0,
-            passed_on: 0,
-            flushes: 0,
-            turn: 0,
-            first_word: next_line(config.first_word),
-            lanes: [Lane::default(); MAX_LANES as usize],
-        }
-    }
-
     /// Returns the state of the lanes to and from a rank.
     #[inline]
     pub(super) fn lane(&self, peer: Owner) -> &Lane {
-        &self.lanes[self.index(peer)]
+        &self.detail.lanes[self.index(peer)]
     }
 
     #[inline]
     pub(super) fn lane_mut(&mut self, peer: Owner) -> &mut Lane {
-        &mut self.lanes[self.index(peer)]
+        &mut self.detail.lanes[self.index(peer)]
     }
 
     #[inline]
     fn index(&self, peer: Owner) -> usize {
-        let lane = self.grid.lane(self.me, peer);
+        let lane = self.detail.grid.lane(self.me, peer);
         debug_assert!(lane < MAX_LANES, "the grid has at most as many lanes");
         (lane % MAX_LANES) as usize
     }
@@ -230,7 +198,7 @@ impl Context {
     /// Returns whether the block that is filled for a rank is to be sent: it is full, or the lane is to be ended.
     pub(super) fn is_due(&self, peer: Owner) -> bool {
         let Lane { filled, is_closed, ends_sent, .. } = *self.lane(peer);
-        !is_closed && (filled >= self.block || ends_sent < self.flushes)
+        !is_closed && (filled >= self.detail.block || ends_sent < self.detail.flushes)
     }
 
     /// Returns whether the lane has room for a block, as far as this rank knows. The WRITE of the last block
@@ -242,65 +210,56 @@ impl Context {
         }
         let Lane { sent, taken, writing, .. } = *self.lane(peer);
         let is_written = writing & self.place_bit(sent) == 0;
-        is_written && sent - taken.min(sent) < self.blocks.into()
+        is_written && sent - taken.min(sent) < self.detail.blocks.into()
     }
 
     /// Returns the bit of the place of a block.
     pub(super) fn place_bit(&self, number: u64) -> u64 {
-        1 << number.checked_rem(self.blocks.into()).unwrap_or_default().min(63)
+        1 << number.checked_rem(self.detail.blocks.into()).unwrap_or_default().min(63)
     }
 
     /// Returns the word of `host` that counts the blocks it has taken from `from`. It begins the words of the lane.
     #[inline]
     pub(super) fn taken_word(&self, host: Owner, from: Owner) -> RemoteWord {
-        let lane = u64::from(self.grid.lane(host, from));
-        RemoteWord { owner: host, index: self.first_word + lane * self.lane_words() }
-    }
-
-    /// Returns the words of a lane at its receiver: the count on a line, its blocks, and two that only the receiver
-    /// uses, one that is filled for the other rank, and one that a READ has brought from the lane.
-    #[inline]
-    fn lane_words(&self) -> u64 {
-        let blocks = u64::from(self.blocks) + 2;
-        blocks.saturating_mul(self.block_words.into()).saturating_add(LINE_WORDS.into())
+        let lane = u64::from(self.detail.grid.lane(host, from));
+        let first = self.placement.first_word();
+        RemoteWord { owner: host, index: first + lane * u64::from(self.placement.words()) }
     }
 
     #[inline]
     fn nth_block(&self, host: Owner, from: Owner, nth: u64) -> Segment {
         let RemoteWord { owner, index } = self.taken_word(host, from);
-        let index = index + u64::from(LINE_WORDS) + nth * u64::from(self.block_words);
-        Segment { start: RemoteWord { owner, index }, words: self.block_words }
+        let index = index + u64::from(LINE_WORDS) + nth * u64::from(self.detail.block_words);
+        Segment { start: RemoteWord { owner, index }, words: self.detail.block_words }
     }
 
     /// Returns the place of a block of the lane from `from` in the window of `host`.
     pub(super) fn block_at(&self, host: Owner, from: Owner, number: u64) -> Segment {
-        let nth = number.checked_rem(self.blocks.into()).unwrap_or_default();
+        let nth = number.checked_rem(self.detail.blocks.into()).unwrap_or_default();
         self.nth_block(host, from, nth)
     }
 
     /// Returns the first word of the block that is filled for a rank, in the own window.
     #[inline]
     pub(super) fn filled_at(&self, peer: Owner) -> u64 {
-        self.nth_block(self.me, peer, self.blocks.into()).start.index
+        self.nth_block(self.me, peer, self.detail.blocks.into()).start.index
     }
 
     /// Returns the first word of the block that a READ has brought from the lane of a rank, in the own
     /// window.
     pub(super) fn brought_at(&self, peer: Owner) -> u64 {
-        self.filled_at(peer) + u64::from(self.block_words)
-    }
-
-    /// Returns the word behind the lanes.
-    pub(super) fn end_word(&self) -> u64 {
-        self.first_word.saturating_add(self.lane_words().saturating_mul(self.grid.lanes().into()))
+        self.filled_at(peer) + u64::from(self.detail.block_words)
     }
 
     /// Returns whether this rank has ended its lanes, and others have ended those to it, as often as the flush
     /// needs, and all that they brought was delivered or passed on.
     pub(super) fn has_all(&self) -> bool {
-        let peers = (0..self.grid.lanes()).filter_map(|lane| self.grid.peer(self.me, lane));
+        let peers =
+            (0..self.detail.grid.lanes()).filter_map(|lane| self.detail.grid.peer(self.me, lane));
         let mut lanes = peers.map(|peer| self.lane(peer));
-        lanes.all(|lane| lane.ends_sent.min(lane.ends_received) >= self.flushes && lane.held == 0)
+        lanes.all(|lane| {
+            lane.ends_sent.min(lane.ends_received) >= self.detail.flushes && lane.held == 0
+        })
     }
 
     /// Returns the words of the next message in the block that is filled for a rank, which then has it; `None` if
@@ -312,11 +271,12 @@ impl Context {
         window: &'w [AtomicU64],
     ) -> Result<Option<&'w [AtomicU64]>, Error> {
         let Lane { filled, is_closed, .. } = *self.lane(peer);
-        if is_closed || filled >= self.block {
+        if is_closed || filled >= self.detail.block {
             return Ok(None);
         }
-        let offset = u64::from(HEADER_WORDS) + u64::from(filled) * u64::from(self.message_words);
-        let to = words(window, self.filled_at(peer) + offset, self.message_words.into())?;
+        let offset =
+            u64::from(HEADER_WORDS) + u64::from(filled) * u64::from(self.detail.message_words);
+        let to = words(window, self.filled_at(peer) + offset, self.detail.message_words.into())?;
         self.lane_mut(peer).filled += 1;
         Ok(Some(to))
     }
@@ -331,7 +291,7 @@ impl Context {
     ) -> Result<bool, Error> {
         let Some(room) = self.room(to, window)? else { return Ok(false) };
         room.iter().zip(message).for_each(|(to, word)| to.store(word.load(Relaxed), Relaxed));
-        self.passed_on += 1;
+        self.detail.passed_on += 1;
         Ok(true)
     }
 
@@ -344,15 +304,15 @@ impl Context {
         message: &V,
         window: &[AtomicU64],
     ) -> Result<bool, Error> {
-        if message.bytes().len() > self.message_bytes {
+        if message.bytes().len() > self.detail.message_bytes {
             return Err(PostError::OutOfRange.into());
         }
-        let next = self.grid.next(self.me, receiver);
+        let next = self.detail.grid.next(self.me, receiver);
         let Some(mut to) = self.room(next, window)? else { return Ok(false) };
-        if self.grid.hops() > 1
-            && let Some((route, rest)) = to.split_first()
+        if self.detail.grid.hops() > 1
+            && let Some((first, rest)) = to.split_first()
         {
-            route.store(Route { from: self.me, to: receiver }.word(), Relaxed);
+            first.store(route(self.me, receiver), Relaxed);
             to = rest;
         }
         let rest = core::iter::repeat(&[][..]);
@@ -361,7 +321,7 @@ impl Context {
             word.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
             to.store(u64::from_ne_bytes(word), Relaxed);
         }
-        self.accepted += 1;
+        self.detail.accepted += 1;
         Ok(true)
     }
 }
@@ -395,87 +355,91 @@ pub(super) fn header(
     #[cfg(test)]
     let number = if model::has(Mutant::AnyNumber) { second >> NUMBER_SHIFT } else { number };
     // Most looks end here, at the block of an earlier turn.
-    if second != header.word(number) || header.count > context.block {
+    if second != header.word(number) || header.count > context.detail.block {
         return None;
     }
-    let words = header.count as usize * context.message_words as usize;
+    let words = header.count as usize * context.detail.message_words as usize;
     let covered = core::iter::once(second).chain(block.take(words));
     (check == hash::check(number, covered)).then_some(header)
 }
 
-impl<V: Plain> Kind for Lanes<V> {
+impl<V: Plain> Element for Lanes<V> {
     type Config = Config;
-    type Context = Context;
     type Key = Owner;
+    type Home = ();
     type Action = Action;
     type Machine = Carry;
-    type Stats = ();
+    type Detail = State;
     const NAME: &'static str = "Aggregator";
 
-    fn parameters(config: &Config, context: &Context) -> impl Iterator<Item = Parameter> + Clone {
+    /// Returns the places of all lanes, each at its receiver: a count on a line, the blocks of the lane, and two that
+    /// only the receiver uses. One is filled for the other rank, and a READ has brought one from the lane.
+    fn context(config: &Config, owners: u32) -> Context {
+        let &Config { block, blocks, one_hop, first_word, .. } = config;
+        let grid = Grid::new(owners, one_hop);
+        let message_bytes = config.bytes::<V>();
+        let message_words = u32::try_from(message_bytes.div_ceil(WORD_BYTES)).unwrap_or(u32::MAX);
+        let message_words = message_words.saturating_add(grid.hops() - 1);
+        let words = block.saturating_mul(message_words).saturating_add(HEADER_WORDS);
+        let block_words = words.checked_next_multiple_of(LINE_WORDS).unwrap_or(u32::MAX);
+        let lanes = u64::from(grid.lanes()).saturating_mul(owners.into());
+        let words = blocks.saturating_add(2).saturating_mul(block_words);
+        let words = words.saturating_add(LINE_WORDS);
+        let first_word = next_line(first_word);
+        let places = Placement::new(lanes, words, first_word, Distribution::Block, owners);
+        let state = State {
+            grid,
+            block,
+            blocks,
+            block_words,
+            message_words,
+            message_bytes,
+            accepted: 0,
+            delivered: 0,
+            passed_on: 0,
+            flushes: 0,
+            turn: 0,
+            lanes: [Lane::default(); MAX_LANES as usize],
+        };
+        Context::new(places, state, false)
+    }
+
+    fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
         [
-            ("block", config.block.into()),
-            ("blocks", config.blocks.into()),
-            ("one_hop", config.one_hop.into()),
-            ("first_word", config.first_word),
-            ("bytes of a message", context.message_bytes as u64),
+            ("block", config.block.into(), 1..=1 << 16),
+            ("blocks", config.blocks.into(), 1..=u64::BITS.into()),
+            ("one_hop", config.one_hop.into(), 1..=MAX_LANES.into()),
+            ("the bytes of a message", config.bytes::<V>() as u64, 1..=V::CAPACITY as u64),
         ]
         .into_iter()
     }
 
-    #[inline]
-    fn machine(peer: &Owner, action: Action, context: &Context) -> Result<Carry, Error> {
-        if peer.0 >= context.grid.owners {
-            return Err(PostError::UnknownOwner.into());
-        }
-        Ok(Carry::new(*peer, action))
+    fn check(_: &Config, transport: &impl Transport, _: usize) -> Result<(), ConfigError> {
+        let owners = transport.geometry().owners.into();
+        ConfigError::check_range("the number of ranks", owners, 1, MAX_RANKS.into())
     }
 
-    fn stats(_: &Context) -> &() {
-        &()
+    fn slot_words(context: &Context) -> u32 {
+        context.detail.block_words
     }
 
-    fn reset_stats(_: &mut Context) {}
+    fn home(peer: &Owner, context: &Context) -> (u64, ()) {
+        (context.placement.first_of(*peer), ())
+    }
 
-    fn forget(_: &Config, context: &mut Context) {
-        context.lanes = [Lane::default(); MAX_LANES as usize];
-        (context.accepted, context.delivered, context.passed_on) = (0, 0, 0);
-        context.flushes = 0;
+    fn machine(begin: Begin<'_, Self>, context: &Context) -> Result<Carry, Error> {
+        Ok(Carry::new(*begin.key, begin.action, context))
     }
 
     /// Counts the messages that this rank has filled into blocks and not sent.
-    fn count(_: &Config, context: &Context, _: &[AtomicU64]) -> Result<u64, Error> {
-        Ok(context.lanes.iter().map(|lane| u64::from(lane.filled)).sum())
+    fn count(_: &[AtomicU64], context: &Context) -> u64 {
+        context.detail.lanes.iter().map(|lane| u64::from(lane.filled)).sum()
     }
 
-    fn empty(_: &Config, context: &Context, window: &[AtomicU64]) -> Result<(), Error> {
-        let lanes = words(window, context.first_word, context.end_word() - context.first_word)?;
-        lanes.iter().for_each(|word| word.store(0, Relaxed));
-        Ok(())
-    }
-}
-
-impl<V: Plain> Open for Lanes<V> {
-    fn check(config: &Config, transport: &impl Transport, _: usize) -> Result<(), ConfigError> {
-        let geometry = transport.geometry();
-        let context = Context::new::<V>(config, geometry.me, geometry.owners);
-        let ranges = [
-            ("the number of ranks", geometry.owners.into(), MAX_RANKS.into()),
-            ("block", config.block.into(), 1 << 16),
-            ("blocks", config.blocks.into(), u64::BITS.into()),
-            ("one_hop", config.one_hop.into(), MAX_LANES.into()),
-            ("the bytes of a message", context.message_bytes as u64, V::CAPACITY as u64),
-        ];
-        for (what, found, max) in ranges {
-            ConfigError::check_range(what, found, 1, max)?;
-        }
-        ConfigError::check_engine(transport, context.end_word(), context.block_words)
-    }
-
-    fn context(config: &Config, transport: &impl Transport) -> Context {
-        let geometry = transport.geometry();
-        let is_coherent = transport.caps().atomics == AtomicScope::Cpu;
-        Context { is_coherent, ..Context::new::<V>(config, geometry.me, geometry.owners) }
+    fn forget(context: &mut Context) {
+        let State { accepted, delivered, passed_on, flushes, lanes, .. } = &mut context.detail;
+        (*accepted, *delivered, *passed_on, *flushes) = (0, 0, 0, 0);
+        *lanes = [Lane::default(); MAX_LANES as usize];
     }
 }
 
@@ -486,7 +450,7 @@ mod tests {
     #[test]
     fn frees_taken_and_written_places() {
         let config = Config { blocks: 2, ..Config::default() };
-        let mut context = Context::new::<u64>(&config, Owner(0), 2);
+        let mut context = Lanes::<u64>::context(&config, 2);
         let peer = Owner(1);
         let cases = [
             (0, 0, 0, true),

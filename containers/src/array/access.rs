@@ -14,10 +14,7 @@ use probeline_transport::{
 
 use super::Config;
 use super::word::Order;
-use crate::element::{Begin, Bounded, Context, Direct, Element};
-
-/// Compare-and-swaps of one operation.
-pub(crate) const MAX_ATTEMPTS: u32 = 64;
+use crate::element::{Begin, Bounded, Context, Direct, Element, MAX_ATTEMPTS};
 
 /// Action of an operation on an element. Its result is the element before it; that of a put, which
 /// does not look, is the value that it stored. All but the first two are for elements of one word.
@@ -43,15 +40,6 @@ pub enum Action<V> {
 }
 
 impl<V> Action<V> {
-    /// Checks that an atomic acts on an element of one word.
-    #[inline(always)]
-    pub(crate) fn check(&self, words: u32) -> Result<(), Error> {
-        if words == 1 || matches!(self, Self::Get | Self::Put(_)) {
-            return Ok(());
-        }
-        Err(Error::Key { bits: words.saturating_mul(u64::BITS), max: u64::BITS })
-    }
-
     /// Returns the word that a minimum or maximum stores over `word`, if it does.
     #[inline(always)]
     pub(crate) fn over(&self, word: u64) -> Option<u64> {
@@ -66,8 +54,8 @@ impl<V> Action<V> {
 /// An operation on the element at `at`.
 #[derive(Clone, Copy, Debug, Hash)]
 pub struct Access<V> {
-    pub(crate) at: Segment,
-    pub(crate) action: Action<V>,
+    at: Segment,
+    action: Action<V>,
     /// Value of the element's word, as far as a minimum or maximum knows.
     expected: u64,
     /// Compare-and-swaps that have failed.
@@ -75,10 +63,6 @@ pub struct Access<V> {
 }
 
 impl<V: Plain> Access<V> {
-    pub(crate) fn new(at: Segment, action: Action<V>) -> Self {
-        Self { at, action, ..Self::IDLE }
-    }
-
     fn slot(&self, port: &Port<'_, impl Transport>) -> Local {
         Local { slot: port.slot(0), start: 0, words: self.at.words }
     }
@@ -228,8 +212,11 @@ impl<V: Plain> Element for Elements<V> {
     #[inline(always)]
     fn machine(begin: Begin<'_, Self>, _: &Context<usize>) -> Result<Access<V>, Error> {
         let Begin { at, action, .. } = begin;
-        action.check(at.words)?;
-        Ok(Access::new(at, action))
+        // Atomics act on elements of one word.
+        if at.words == 1 || matches!(action, Action::Get | Action::Put(_)) {
+            return Ok(Access { at, action, ..Access::IDLE });
+        }
+        Err(Error::Key { bits: at.words.saturating_mul(u64::BITS), max: u64::BITS })
     }
 
     fn count(_: &[AtomicU64], context: &Context<usize>) -> u64 {

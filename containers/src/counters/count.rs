@@ -134,10 +134,6 @@ impl<K: Key> Buckets<Query> for Layout<K> {
         K::WORDS
     }
 
-    fn group_words(&self) -> u32 {
-        LINE_WORDS
-    }
-
     #[inline(always)]
     fn decide(
         &self,

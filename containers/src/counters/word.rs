@@ -9,12 +9,11 @@ use probeline_pipeline::Error;
 
 use self::sealed::Sealed;
 use crate::hash::mix;
+use crate::probe::MAX_GROUPS;
 
 pub(super) const OCCUPIED: u64 = 1 << 63;
 /// Bits of the distance from the home line.
-const DISTANCE_BITS: u32 = 6;
-/// Lines in which a key may be.
-pub(super) const MAX_LINES: u64 = 1 << DISTANCE_BITS;
+const DISTANCE_BITS: u32 = MAX_GROUPS.ilog2();
 
 /// Bits of the second word of a bucket; the top bit says that it was written.
 const SECOND_BITS: u32 = 63;
@@ -210,7 +209,7 @@ impl<K: Key> Layout<K> {
         if word & second & OCCUPIED == 0 {
             return None;
         }
-        let distance = (word >> self.count_bits & (MAX_LINES - 1)) % self.lines;
+        let distance = (word >> self.count_bits & (MAX_GROUPS - 1)) % self.lines;
         let lines = self.lines.get();
         let home = if line >= distance { line - distance } else { line + lines - distance };
         let upper = u128::from((word & !OCCUPIED) >> (DISTANCE_BITS + self.count_bits));
@@ -288,7 +287,7 @@ mod tests {
         #[test]
         fn entries_hold_key_and_count(
             key_bits in 1..=62_u32, key: u64, wide_bits in 64..=126_u32, wide: u128, lines in 1..1_u64 << 40,
-            distance in 0..MAX_LINES, count: u64,
+            distance in 0..MAX_GROUPS, count: u64,
         ) {
             check(key, key_bits, lines, distance, count);
             check(wide, wide_bits, lines, distance, count);

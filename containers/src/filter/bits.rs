@@ -44,14 +44,9 @@ pub struct Words {
 
 impl Buckets<Query> for Words {
     type Outcome = bool;
-    const GROUPS: u64 = 1;
 
     #[inline(always)]
     fn bucket_words(&self) -> u32 {
-        1
-    }
-
-    fn group_words(&self) -> u32 {
         1
     }
 

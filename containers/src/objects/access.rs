@@ -96,22 +96,20 @@ impl<const N: usize> Machine for Access<N> {
     const SLOTS: u32 = 1;
 }
 
-/// Returns the words of an object behind `used` words of a part; `None` if it has no room.
-fn place(part: Segment, used: u64, bytes: usize) -> Option<Segment> {
-    let words = object_words(bytes);
+/// Returns the words of an object of `words` words behind `used` words of a part; `None` if it has no room.
+fn place(part: Segment, used: u64, words: u32) -> Option<Segment> {
     let first = used.checked_add(LINE_WORDS.into())?;
     let is_inside = first.checked_add(words.into())? <= part.words.into();
     let RemoteWord { owner, index } = part.start;
     is_inside.then_some(Segment { start: RemoteWord { owner, index: index + first }, words })
 }
 
-/// Returns whether an object may be at these words of a part.
-fn is_place<const N: usize>(part: Segment, at: Segment) -> bool {
-    let first = at.start.index.checked_sub(part.start.index + u64::from(LINE_WORDS));
-    let ends_inside =
-        first.is_some_and(|first| first + u64::from(LINE_WORDS + at.words) <= part.words.into());
-    let is_inside = ends_inside && at.start.owner == part.start.owner;
-    is_inside && (1..=object_words(N)).contains(&at.words)
+/// Returns the words of an object of at most `N` bytes to which a pointer points, if one may be there.
+fn pointed<const N: usize>(part: Segment, pointer: Pointer<[u8]>) -> Option<Segment> {
+    let at = pointer.segment();
+    let used = at.start.index.checked_sub(part.start.index + u64::from(LINE_WORDS))?;
+    let is_sized = (1..=object_words(N)).contains(&at.words);
+    place(part, used, at.words).filter(|place| is_sized && *place == at)
 }
 
 /// Returns the header of an object: a check of its place, length and words, and the length.
@@ -166,7 +164,7 @@ impl<const N: usize> Run<Context<()>> for Access<N> {
     ) -> Next<Outcome<N>> {
         let outcome = match (self.action, self.at) {
             (Action::Put(bytes), None) => {
-                self.at = place(self.part, word, bytes.bytes().len());
+                self.at = place(self.part, word, object_words(bytes.bytes().len()));
                 if self.at.is_some() {
                     return self.advance(context, port);
                 }
@@ -223,7 +221,7 @@ impl<const N: usize> Element for Heap<N> {
         let Begin { at: part, action, .. } = begin;
         let at = match action {
             Action::Put(_) => None,
-            Action::Get(pointer) => Some(pointer.segment()).filter(|at| is_place::<N>(part, *at)),
+            Action::Get(pointer) => pointed::<N>(part, pointer),
         };
         Ok(Access { part, action, at })
     }

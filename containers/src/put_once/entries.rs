@@ -67,10 +67,6 @@ impl<K: Plain, V: Plain> Buckets<Query<K, V>> for Shape {
         self.words
     }
 
-    fn group_words(&self) -> u32 {
-        self.group_words
-    }
-
     /// Ignores whether words are confirmed, because each byte says whether it was written.
     #[inline(always)]
     fn decide(

@@ -187,16 +187,15 @@ impl<V: Plain> Access<V> {
         if let Some(step) = self.undo(word, context) {
             return Ok(step);
         }
-        match self.post {
-            Post::Tail | Post::End => context.saw_tail(self.host, word),
-            Post::Ticket => context.saw_tail(self.host, word + self.count()),
-            Post::Head(_) | Post::Room | Post::Behind => context.saw_head(self.host, word),
-            Post::Claim => {
-                let passed = if word == self.ticket { self.count() } else { 0 };
-                context.saw_head(self.host, word + passed);
-            }
-            Post::Write | Post::Slot => {}
-        }
+        let seen = match self.post {
+            Post::Tail | Post::End => (Some(word), None),
+            Post::Ticket => (Some(word + self.count()), None),
+            Post::Head(_) | Post::Room | Post::Behind => (None, Some(word)),
+            Post::Claim if word == self.ticket => (None, Some(word + self.count())),
+            Post::Claim => (None, Some(word)),
+            Post::Write | Post::Slot => (None, None),
+        };
+        context.saw(self.host, seen);
         self.post = match self.post {
             Post::Tail => self.before_ticket(context),
             Post::Head(tail)

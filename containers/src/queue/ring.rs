@@ -47,16 +47,11 @@ impl Context {
         if view.host == host { view } else { View { host, ..View::default() } }
     }
 
-    pub(super) fn saw_tail(&mut self, host: Owner, tail: u64) {
+    /// Stores counters of a ring that were seen.
+    pub(super) fn saw(&mut self, host: Owner, (tail, head): (Option<u64>, Option<u64>)) {
         let view = self.view(host);
-        self.detail.views[host.0 as usize % VIEWS] =
-            View { tail: view.tail.max(Some(tail)), ..view };
-    }
-
-    pub(super) fn saw_head(&mut self, host: Owner, head: u64) {
-        let view = self.view(host);
-        self.detail.views[host.0 as usize % VIEWS] =
-            View { head: view.head.max(Some(head)), ..view };
+        let view = View { host, tail: view.tail.max(tail), head: view.head.max(head) };
+        self.detail.views[host.0 as usize % VIEWS] = view;
     }
 
     /// Returns the slots of a ring.
