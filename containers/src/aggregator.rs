@@ -140,10 +140,10 @@ where
         if to.0 >= context.detail.grid.owners {
             return Err(PostError::UnknownOwner.into());
         }
-        if !context.append(to, message, transport.window())? {
+        let next = context.detail.grid.next(context.me, to);
+        if !context.append((next, to), message, transport.window())? {
             return Ok(false);
         }
-        let next = context.detail.grid.next(context.me, to);
         if context.lane(next).filled >= context.detail.block {
             self.submit(next, Action::Send)?;
         }

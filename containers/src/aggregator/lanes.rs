@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use probeline_pipeline::{ConfigError, Distribution, Error, Placement, Plain, next_line, words};
 use probeline_transport::{
-    LINE_WORDS, Owner, PostError, RemoteWord, Segment, Transport, WORD_BYTES,
+    LINE_WORDS, Owner, PostError, RemoteWord, Segment, Transport, WORD_BYTES, store_bytes,
 };
 
 use super::carry::{Action, Carry};
@@ -295,19 +295,18 @@ impl Context {
         Ok(true)
     }
 
-    /// Adds a message to the block that is filled for the next rank on the way to `receiver`. Returns false if the
-    /// block is full.
+    /// Adds a message to the block that is filled for `next`, the next rank on the way to `receiver`. Returns false
+    /// if the block is full.
     #[inline]
     pub(super) fn append<V: Plain>(
         &mut self,
-        receiver: Owner,
+        (next, receiver): (Owner, Owner),
         message: &V,
         window: &[AtomicU64],
     ) -> Result<bool, Error> {
         if message.bytes().len() > self.detail.message_bytes {
             return Err(PostError::OutOfRange.into());
         }
-        let next = self.detail.grid.next(self.me, receiver);
         let Some(mut to) = self.room(next, window)? else { return Ok(false) };
         if self.detail.grid.hops() > 1
             && let Some((first, rest)) = to.split_first()
@@ -315,12 +314,9 @@ impl Context {
             first.store(route(self.me, receiver), Relaxed);
             to = rest;
         }
-        let rest = core::iter::repeat(&[][..]);
-        for (to, from) in to.iter().zip(message.bytes().chunks(WORD_BYTES).chain(rest)) {
-            let mut word = [0; WORD_BYTES];
-            word.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-            to.store(u64::from_ne_bytes(word), Relaxed);
-        }
+        let bytes = message.bytes();
+        store_bytes(bytes, to);
+        to.iter().skip(bytes.len().div_ceil(WORD_BYTES)).for_each(|word| word.store(0, Relaxed));
         self.detail.accepted += 1;
         Ok(true)
     }

@@ -85,7 +85,7 @@ impl Carry {
         port: &Port<'_, impl Transport>,
     ) -> Result<bool, Error> {
         let Action::Put(message) = self.action else { return Ok(false) };
-        if !context.append(self.peer, &message, port.transport().window())? {
+        if !context.append((self.peer, self.peer), &message, port.transport().window())? {
             return Ok(false);
         }
         self.action = Action::Send;
