@@ -29,12 +29,8 @@ type Script = &'static [(u64, Action<u64>)];
 
 fn check(scripts: &'static [Script]) {
     for failures in 0..2 {
-        let config = Config::new(2);
-        let checked = check_linear::<Each<Elements<u64>>, Words, 2>(
-            config,
-            Network { owners: 2, failures, tears: &[] },
-            scripts,
-        );
+        let (config, network) = (Config::new(2), Network { owners: 2, failures, tears: &[] });
+        let checked = check_linear::<Each<Elements<u64>>, Words, 2>(config, network, scripts);
         let (worlds, _) = checked.expect("every history has a sequential order");
         assert!(worlds > 50, "{worlds}");
     }

@@ -33,11 +33,8 @@ const SCRIPTS: &[&[(u64, Action)]] = &[
 #[test]
 fn inserts_are_linearizable() {
     for failures in 0..2 {
-        let checked = check_linear::<Each<Bits>, Keys, 1>(
-            CONFIG,
-            Network { failures, tears: TEARS, ..Network::ONE },
-            SCRIPTS,
-        );
+        let network = Network { failures, tears: TEARS, ..Network::ONE };
+        let checked = check_linear::<Each<Bits>, Keys, 1>(CONFIG, network, SCRIPTS);
         let (worlds, _) = checked.expect("every history has a sequential order");
         assert!(worlds > 100, "{worlds}");
     }
