@@ -8,7 +8,7 @@ use probeline_containers::queue::{Action, Config, Finished, Operation, Outcome, 
 use probeline_containers::{BatchError, CollectiveError, ConfigError, OperationError, Plain, Tag};
 use probeline_exchange::testing::on_ranks;
 use probeline_shm::Builder;
-use probeline_sim::{Cluster, Death, Faults, Model, Rates, stage};
+use probeline_sim::{Cluster, Death, Faults, Model, Nic, Rates, stage};
 use probeline_transport::{Alone, Exchange, Owner};
 
 type Opened<V> = Queue<probeline_shm::Engine, Vec<Operation<V>>, V>;
@@ -192,7 +192,8 @@ fn batches_and_rings_raise_rates() {
     const EACH: usize = 128;
     let config = Config::new(u64::from(RANKS) * EACH as u64);
     let target = Rates { atomics_per_s: 1_800_000, ..Rates::default() };
-    let model = Model { target, ..Model::oortwijn2015() };
+    let nic = Nic { target, ..Nic::default() };
+    let model = Model { nic, ..Model::oortwijn2015() };
     let rates = |rings: u32, batch: usize| {
         let sizes = config.sizes::<u64>(RANKS, 64);
         let with = probeline_sim::Config { model, ..probeline_sim::Config::new(RANKS, sizes) };

@@ -10,7 +10,7 @@ use probeline_containers::{Each, OperationError};
 use probeline_exchange::testing::{Replay, seeds};
 use probeline_pipeline::model::{MAX_STEPS, Past, soak};
 use probeline_pipeline::{Open, Operation, OperationOf, OutcomeOf, Structure};
-use probeline_sim::{Cluster, Engine, Faults, Jitter, Model, Rng};
+use probeline_sim::{Cluster, Engine, Faults, Model, Rng};
 use probeline_transport::{Alone, Owner, Sizes};
 
 const OWNERS: u32 = 3;
@@ -252,7 +252,7 @@ fn find_phase_returns_put_values() {
     for &seed in &seeds {
         let _replay = Replay(seed);
         let config = small_map::Config { direct: false, ..small_map::Config::for_keys(8, 30) };
-        let model = Model { jitter: Jitter::Exponential { mean_ns: 300 }, ..Model::simple(1_000) };
+        let model = Model { jitter_mean_ns: 300, ..Model::simple(1_000) };
         let faults = Faults {
             torn_read_ppm: 1_000_000,
             error_late_ppm: 300_000,

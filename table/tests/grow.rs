@@ -8,7 +8,7 @@ use crate::common::kinds::{
 };
 use crate::common::storage;
 use probeline_exchange::testing::{AnyEngine, Replay, replayed_seed, seeds};
-use probeline_sim::{Cluster, Faults, Jitter, Model, Order, stage};
+use probeline_sim::{Cluster, Faults, Model, Order, stage};
 use probeline_table::{CollectiveError, Config, Outcome, Probing, Table};
 use probeline_transport::{Alone, Exchange, Owner, Pending, Splitter, StableMemory};
 use proptest::prelude::*;
@@ -102,7 +102,7 @@ impl Case {
         let config = probeline_sim::Config {
             seed,
             order: Order::Shuffled,
-            model: Model { jitter: Jitter::Uniform { most_ns: 2_000 }, ..Model::simple(1_000) },
+            model: Model { jitter_mean_ns: 1_000, ..Model::simple(1_000) },
             faults,
             word_reads_whole: faults.torn_read_ppm == 0,
             ..probeline_sim::Config::new(self.owners, sizes)

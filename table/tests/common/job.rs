@@ -51,7 +51,7 @@ impl Sizes {
             seed,
             order: probeline_sim::Order::Shuffled,
             model: probeline_sim::Model {
-                jitter: probeline_sim::Jitter::Uniform { most_ns: 2_000 },
+                jitter_mean_ns: 1_000,
                 ..probeline_sim::Model::simple(1_000)
             },
             ..probeline_sim::Config::default()

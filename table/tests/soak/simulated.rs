@@ -2,7 +2,7 @@
 //! READs, and with owners that die.
 
 use probeline_exchange::testing::{AnyEngine, Replay, Watched, seeds};
-use probeline_sim::{Counters, Death, DirectAccess, Faults, Jitter, Model, Order, Rng};
+use probeline_sim::{Counters, Death, DirectAccess, Faults, Model, Order, Rng};
 use probeline_table::{Config, EntryStats, OutcomeStats, TreeStats};
 use probeline_transport::{AtomicScope, Fault, Owner};
 
@@ -44,7 +44,7 @@ fn plan(seed: u64, mut faults: Faults, most_lines: u64) -> Plan {
         seed,
         order: if from(0, 3) > 0 { Order::Shuffled } else { Order::ByTime },
         model: Model {
-            jitter: Jitter::Exponential { mean_ns: from(100, 2_000) },
+            jitter_mean_ns: from(100, 2_000),
             atomic_word_ns: from(0, 300),
             ..Model::simple(2_000)
         },

@@ -9,22 +9,20 @@ use probeline_transport::{Owner, SetupError};
 use spin::Mutex;
 
 use crate::fabric::{Fabric, Windows};
-use crate::{Config, Counters, Engine, Event};
+use crate::rng::mix;
+use crate::{Config, Counters, Engine};
 
 /// Decides which of several callers that share one cluster's virtual time runs next.
 ///
 /// An engine opened with a `Turn` calls it in every poll, and holds no lock meanwhile.
-pub trait Turn: Send + Sync {
+pub(crate) trait Turn: Send + Sync {
     /// Blocks until no other owner would act before `until_ns`, the time at which `owner`
     /// continues.
     fn yield_until(&self, owner: Owner, until_ns: u64);
 
     /// As [`yield_until`](Self::yield_until), but no longer than until an operation changes the window
     /// of `owner`. Returns the time at which it continues.
-    fn watch_until(&self, owner: Owner, until_ns: u64) -> u64 {
-        self.yield_until(owner, until_ns);
-        until_ns
-    }
+    fn watch_until(&self, owner: Owner, until_ns: u64) -> u64;
 }
 
 /// A handle on a simulated cluster; its clones share the same cluster.
@@ -67,18 +65,11 @@ impl Cluster {
 
     /// Opens an engine as [`engine`](Self::engine) does; `turn` decides in every poll when it
     /// continues.
-    ///
-    /// # Errors
-    /// As [`engine`](Self::engine).
-    pub fn engine_with_turn(
+    pub(crate) fn open(
         &self,
         owner: Owner,
-        turn: Arc<dyn Turn>,
+        turn: Option<Arc<dyn Turn>>,
     ) -> Result<Engine, SetupError> {
-        self.open(owner, Some(turn))
-    }
-
-    fn open(&self, owner: Owner, turn: Option<Arc<dyn Turn>>) -> Result<Engine, SetupError> {
         self.shared.fabric.lock().take(owner)?;
         Engine::new(owner, Arc::clone(&self.shared), turn)
     }
@@ -135,13 +126,7 @@ impl Cluster {
     /// with the same hash did the same.
     #[must_use]
     pub fn trace_hash(&self) -> u64 {
-        self.shared.fabric.lock().trace.hash()
-    }
-
-    /// Returns the last [`Config::trace_events`] events, oldest first.
-    #[must_use]
-    pub fn trace(&self) -> Vec<Event> {
-        self.shared.fabric.lock().trace.events()
+        mix(self.shared.fabric.lock().trace_hash)
     }
 
     #[cfg(feature = "std")]

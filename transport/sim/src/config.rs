@@ -6,7 +6,7 @@ use crate::fabric::{Entry, Member};
 use crate::faults::ALL_PPM;
 use crate::network::WORD_GROUPS;
 use crate::record::Record;
-use crate::{Event, Faults, Model};
+use crate::{Faults, Model};
 
 /// The order in which an engine reports its completions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,8 +64,6 @@ pub struct Config {
     pub atomics: AtomicScope,
     /// The windows that `direct` gives access to.
     pub direct_access: DirectAccess,
-    /// The number of last events kept for [`Cluster::trace`](crate::Cluster::trace), at most 2^20.
-    pub trace_events: u32,
 }
 
 impl Default for Config {
@@ -86,7 +84,6 @@ impl Default for Config {
             write_then_atomic: false,
             atomics: AtomicScope::Cpu,
             direct_access: DirectAccess::Own,
-            trace_events: 0,
         }
     }
 }
@@ -99,8 +96,6 @@ const MAX_DEPTH: u64 = 1 << 16;
 const MAX_SLOTS: u64 = 1 << 16;
 /// 512 KiB, above the size of any chunk.
 const MAX_SLOT_WORDS: u64 = 1 << 16;
-/// 40 MiB of trace.
-const MAX_TRACE_EVENTS: u64 = 1 << 20;
 /// All windows, slots and buffers of operations in flight together: 64 GiB. A larger total is
 /// assumed to be a typing error.
 const MAX_TOTAL_WORDS: u64 = 1 << 33;
@@ -123,7 +118,6 @@ impl Config {
         SetupError::check("slots", self.slots.into(), 1, MAX_SLOTS)?;
         SetupError::check("slot_words", self.slot_words.into(), 8, MAX_SLOT_WORDS)?;
         SetupError::check("depth", self.depth.into(), 1, MAX_DEPTH)?;
-        SetupError::check("trace_events", self.trace_events.into(), 0, MAX_TRACE_EVENTS)?;
         if !self.slot_words.is_multiple_of(8) {
             return Err(SetupError::Sizes(
                 "the words of a slot must be a multiple of 8, at least 8",
@@ -191,8 +185,7 @@ impl Config {
             .saturating_add(self.slots_bytes())
             .saturating_add(u64::from(self.records()).saturating_mul(self.record_bytes()))
             .saturating_add(bytes_of::<Member>());
-        let trace = u64::from(self.trace_events) * bytes_of::<Event>();
-        owner.saturating_mul(self.owners.into()).saturating_add(trace)
+        owner.saturating_mul(self.owners.into())
     }
 
     /// Bytes of one owner's slots: their words, and 16 bytes of state for each slot.

@@ -16,8 +16,8 @@ use crate::faults::{DEATH_STATUS, DrawnFaults, Ending, FaultInjector};
 use crate::network::{Network, Start};
 use crate::record::Record;
 use crate::rng::streams;
-use crate::trace::{Trace, digest};
-use crate::{Config, Counters, Event, EventKind, Kind, Order, Rng};
+use crate::trace::{EventKind, add_event, digest};
+use crate::{Config, Counters, Kind, Order, Rng};
 
 /// The windows of all owners.
 pub(crate) type Windows = Arc<[Box<[AtomicU64]>]>;
@@ -64,7 +64,8 @@ pub(crate) struct Fabric {
     lost: Option<(Owner, u64)>,
     pub(crate) now_ns: u64,
     pub(crate) counters: Counters,
-    pub(crate) trace: Trace,
+    /// The hash of all events.
+    pub(crate) trace_hash: u64,
 }
 
 impl Fabric {
@@ -90,7 +91,7 @@ impl Fabric {
             lost: None,
             now_ns: 0,
             counters: Counters::default(),
-            trace: Trace::new(config.trace_events),
+            trace_hash: 0,
         }
     }
 
@@ -495,6 +496,6 @@ impl Fabric {
 
     #[inline]
     fn note(&mut self, at_ns: u64, owner: Owner, kind: EventKind, word: RemoteWord, value: u64) {
-        self.trace.add(Event { at_ns, owner, kind, word, value });
+        self.trace_hash = add_event(self.trace_hash, at_ns, owner, kind, word, value);
     }
 }

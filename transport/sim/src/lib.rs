@@ -51,14 +51,14 @@ pub mod stage;
 mod testing;
 mod trace;
 
-pub use cluster::{Cluster, Turn};
+pub use cluster::Cluster;
 pub use config::{Config, DirectAccess, Order};
 pub use engine::{Engine, POISON};
 pub use faults::{DEATH_STATUS, Death, Faults};
 pub use model::{
-    Cost, Jitter, LongReads, Model, Nic, Prefetched, Rates, Roundtrips, Slowdown, Sockets, Switches,
+    Cost, LongReads, Model, Nic, Prefetched, Rates, Roundtrips, Slowdown, Sockets, Switches,
 };
 pub use network::WORD_GROUPS;
 pub use record::Kind;
 pub use rng::Rng;
-pub use trace::{Counters, Event, EventKind};
+pub use trace::Counters;

@@ -52,27 +52,9 @@ pub struct Rates {
     pub atomics_per_s: u64,
 }
 
-/// Random time added to a roundtrip, split at random between its two ways.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Jitter {
-    /// Nothing.
-    #[default]
-    None,
-    /// A uniform draw from 0 to `most_ns`.
-    Uniform {
-        /// The maximum, in nanoseconds.
-        most_ns: u64,
-    },
-    /// An exponential draw, capped at 64 times its mean.
-    Exponential {
-        /// The mean, in nanoseconds.
-        mean_ns: u64,
-    },
-}
-
-/// The decrease of a rate with a count, such as the operations outstanding.
+/// The decrease of a rate with the operations outstanding.
 ///
-/// The rate is full up to a count of `knee`. Beyond it each turn takes longer in proportion to the
+/// The rate is full up to `knee` operations. Beyond it each turn takes longer in proportion to the
 /// excess, and twice as long at `knee + halved_by`. A `halved_by` of 0 keeps the full rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slowdown {
@@ -98,9 +80,6 @@ pub struct Nic {
     pub header_bytes: u32,
     /// The decrease of `initiator` with the operations in flight of the node's ranks.
     pub outstanding: Slowdown,
-    /// The decrease of `initiator` and `target` with the queue pairs of the node's ranks, one for
-    /// each rank and each owner on another node.
-    pub connections: Slowdown,
 }
 
 /// The switches of the network, which make some nodes further from each other than others.
@@ -136,9 +115,8 @@ pub struct Sockets {
 /// NIC; an atomic also waits for its word. There it takes effect. Its completion can be polled the
 /// other half of the roundtrip later. Turns follow the order of posting.
 ///
-/// There are two kinds of turns. Those of `initiator` and `target` belong to one rank, as the turns
-/// of its software or its queue pair do. Those of [`nic`](Self::nic) are shared by the ranks of a
-/// node.
+/// There are two kinds of turns. Those of `initiator` belong to one rank, as the turns of its
+/// software or its queue pair do. Those of [`nic`](Self::nic) are shared by the ranks of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Model {
     /// CPU time of each post, in nanoseconds.
@@ -165,8 +143,9 @@ pub struct Model {
     pub remote: Roundtrips,
     /// The additional time of long READs between nodes.
     pub remote_long: LongReads,
-    /// The random time added to every roundtrip.
-    pub jitter: Jitter,
+    /// The mean of the random time added to every roundtrip and split at random between its two ways,
+    /// in nanoseconds: an exponential draw, capped at 64 times its mean.
+    pub jitter_mean_ns: u64,
     /// The additional time of a roundtrip to another node for each further rank of the initiator's
     /// node that has something in flight, in nanoseconds.
     pub neighbour_ns: u64,
@@ -180,9 +159,6 @@ pub struct Model {
     pub idle_owner_ns: u64,
     /// The rates of each owner's initiator side, which takes that owner's operations.
     pub initiator: Rates,
-    /// The rates of each owner's target side, which takes the operations of all owners, itself
-    /// included.
-    pub target: Rates,
     /// The NIC that the owners of a node share.
     pub nic: Nic,
     /// The time for which an atomic blocks its word for the next atomic, in nanoseconds. Words
@@ -246,7 +222,7 @@ impl Model {
         if self.is_by_cpu(from, to) {
             return alone_ns;
         }
-        let jittered_ns = alone_ns + self.jitter.mean_ns();
+        let jittered_ns = alone_ns + self.jitter_mean_ns as f64;
         if self.is_local(from, to) {
             return jittered_ns;
         }
@@ -301,16 +277,6 @@ impl Switches {
         }
         let switch = |node: u32| u64::from(node) * u64::from(self.count) / nodes;
         if switch(from) == switch(to) { 0 } else { self.further_ns }
-    }
-}
-
-impl Jitter {
-    fn mean_ns(&self) -> f64 {
-        match *self {
-            Self::None => 0.0,
-            Self::Uniform { most_ns } => most_ns as f64 / 2.0,
-            Self::Exponential { mean_ns } => mean_ns as f64,
-        }
     }
 }
 
@@ -377,7 +343,7 @@ mod tests {
     fn busy_roundtrip_excludes_queueing() {
         let model = Model {
             owners_per_node: 3,
-            jitter: Jitter::Uniform { most_ns: 20 },
+            jitter_mean_ns: 10,
             neighbour_ns: 100,
             sockets: Sockets { ranks_each: 2, neighbour_ns: 7 },
             switches: Switches { nodes_each: 1, count: 3, further_ns: 1_000 },

@@ -5,7 +5,6 @@ use alloc::vec;
 
 use probeline_transport::{Owner, RemoteWord};
 
-use crate::model::Jitter;
 use crate::queue::{PerKind, Station, Turns};
 use crate::{Kind, Model, Rng};
 
@@ -38,15 +37,12 @@ pub(crate) struct Network {
     /// The number of operations in flight of each owner.
     in_flight: Box<[u32]>,
     rng: Rng,
-    /// The number of queue pairs of one node's ranks.
-    connections: u64,
     nodes: u64,
 }
 
 /// The queues that belong to one owner.
 struct OwnerQueues {
     initiator: PerKind<Turns>,
-    target: PerKind<Turns>,
     /// The time at which the owner's CPU can execute its next own operation.
     cpu_free_ns: u64,
     /// The time at which each group of this owner's words takes the next atomic, in nanoseconds.
@@ -75,7 +71,6 @@ impl Network {
         let groups = if model.atomic_word_ns == 0 { 0 } else { WORD_GROUPS };
         let queue = || OwnerQueues {
             initiator: PerKind::default(),
-            target: PerKind::default(),
             cpu_free_ns: 0,
             words_free_ns: vec![0; groups].into_boxed_slice(),
         };
@@ -87,7 +82,6 @@ impl Network {
             nics: (0..nodes).map(|_| SharedNic::default()).collect(),
             in_flight: vec![0; owners as usize].into_boxed_slice(),
             rng,
-            connections: u64::from(ranks) * u64::from(owners - owners.min(ranks)),
             nodes: nodes.into(),
         }
     }
@@ -104,7 +98,7 @@ impl Network {
         if self.model.is_by_cpu(from, to.owner) {
             return self.schedule_on_cpu(&start, trip_ns);
         }
-        let jitter_ns = self.jitter_ns();
+        let jitter_ns = self.rng.exponential(self.model.jitter_mean_ns);
         let out_ns = (trip_ns / 2).saturating_add(self.rng.up_to(jitter_ns));
         let back_ns = trip_ns.saturating_add(jitter_ns) - out_ns;
         let (out_bytes, back_bytes) = self.bytes(kind, words);
@@ -113,9 +107,7 @@ impl Network {
         let posted_ns = self.queue(from).initiator.of(kind).take(turn_ps, now_ns);
         let sent_ns = self.send(from, kind, out_bytes, posted_ns);
         let arrived_ns = self.arrive(to.owner, kind, out_bytes, sent_ns.saturating_add(out_ns));
-        let turn_ps = per_s_ps(1, self.model.target.of(kind));
-        let served_ns = self.queue(to.owner).target.of(kind).take(turn_ps, arrived_ns);
-        let effect_ns = self.take_word(kind, to, served_ns);
+        let effect_ns = self.take_word(kind, to, arrived_ns);
         let answered_ns = self.answer(from, to.owner, back_bytes, effect_ns);
         Times { effect_ns, done_ns: answered_ns.saturating_add(back_ns) }
     }
@@ -205,23 +197,21 @@ impl Network {
 
     /// Sends a request out through the initiator's NIC; returns the time it leaves, in nanoseconds.
     fn send(&mut self, from: Owner, kind: Kind, bytes: u64, now_ns: u64) -> u64 {
-        let (limits, connections) = (self.model.nic, self.connections);
+        let limits = self.model.nic;
         let nic = self.nic(from);
         nic.outstanding += 1;
         let turn_ps = per_s_ps(1, limits.initiator.of(kind));
         let turn_ps = limits.outstanding.stretch(turn_ps, nic.outstanding);
-        let turn_ps = limits.connections.stretch(turn_ps, connections);
         let turn_ns = nic.initiator.of(kind).take(turn_ps, now_ns);
         nic.outward.take(per_s_ps(bytes, limits.bytes_per_s), turn_ns)
     }
 
     /// Receives a request at the target's NIC; returns the time it is taken, in nanoseconds.
     fn arrive(&mut self, to: Owner, kind: Kind, bytes: u64, now_ns: u64) -> u64 {
-        let (limits, connections) = (self.model.nic, self.connections);
+        let limits = self.model.nic;
         let nic = self.nic(to);
         let arrived_ns = nic.inward.take(per_s_ps(bytes, limits.bytes_per_s), now_ns);
-        let turn_ps = limits.connections.stretch(per_s_ps(1, limits.target.of(kind)), connections);
-        nic.target.of(kind).take(turn_ps, arrived_ns)
+        nic.target.of(kind).take(per_s_ps(1, limits.target.of(kind)), arrived_ns)
     }
 
     /// Sends the response back over both links; returns the time it arrives, in nanoseconds.
@@ -229,14 +219,6 @@ impl Network {
         let wire_ps = per_s_ps(bytes, self.model.nic.bytes_per_s);
         let sent_ns = self.nic(to).outward.take(wire_ps, now_ns);
         self.nic(from).inward.take(wire_ps, sent_ns)
-    }
-
-    fn jitter_ns(&mut self) -> u64 {
-        match self.model.jitter {
-            Jitter::None => 0,
-            Jitter::Uniform { most_ns } => self.rng.up_to(most_ns),
-            Jitter::Exponential { mean_ns } => self.rng.exponential(mean_ns),
-        }
     }
 }
 
@@ -284,13 +266,13 @@ mod tests {
     }
 
     #[test]
-    fn jitter_adds_within_bound() {
-        let model = Model { jitter: Jitter::Uniform { most_ns: 500 }, ..Model::simple(1_000) };
-        let mut network = network(model);
+    fn jitter_lengthens_both_ways() {
+        let mut network = network(Model { jitter_mean_ns: 500, ..Model::simple(1_000) });
         let all: alloc::vec::Vec<Times> = (0..2_000).map(|_| read(&mut network, 0)).collect();
-        assert!(all.iter().all(|t| (500..=1_000).contains(&t.effect_ns)));
-        assert!(all.iter().all(|t| (1_000..=1_500).contains(&t.done_ns)));
-        assert!(all.iter().any(|t| t.done_ns < 1_050) && all.iter().any(|t| t.done_ns > 1_450));
+        assert!(all.iter().all(|t| t.effect_ns >= 500 && t.done_ns >= t.effect_ns + 500));
+        let mean = |of: fn(&Times) -> u64| all.iter().map(of).sum::<u64>() / 2_000;
+        let [out_ns, back_ns] = [mean(|t| t.effect_ns), mean(|t| t.done_ns - t.effect_ns)];
+        assert!([out_ns, back_ns].iter().all(|ns| (700..800).contains(ns)), "{out_ns}, {back_ns}");
     }
 
     #[test]
@@ -298,7 +280,7 @@ mod tests {
         let rates = Rates { reads_per_s: 75_000_000, ..Rates::default() };
         for model in [
             Model { initiator: rates, ..Model::simple(1_000) },
-            Model { target: rates, ..Model::simple(1_000) },
+            Model { nic: Nic { target: rates, ..Nic::default() }, ..Model::simple(1_000) },
         ] {
             let mut network = network(model);
             let last = (0..76).map(|_| read(&mut network, 0).done_ns).last();
@@ -325,7 +307,8 @@ mod tests {
     #[test]
     fn cpu_accesses_bypass_nic() {
         let rates = Rates { reads_per_s: 1_000_000, atomics_per_s: 1_000_000, ..Rates::default() };
-        let model = Model { initiator: rates, target: rates, ..Model::simple(1_000) };
+        let nic = Nic { target: rates, ..Nic::default() };
+        let model = Model { initiator: rates, nic, ..Model::simple(1_000) };
         for (local_by_cpu, last_ns) in [(true, 1_000), (false, 9_100)] {
             let mut network = network(Model { local_by_cpu, ..model });
             let own = RemoteWord { owner: Owner(0), ..AT };
@@ -348,7 +331,7 @@ mod tests {
         let rates = Rates { reads_per_s: 1, atomics_per_s: 1, ..Rates::default() };
         let mut network = network(Model {
             initiator: rates,
-            target: rates,
+            nic: Nic { target: rates, ..Nic::default() },
             atomic_word_ns: u64::MAX,
             ..Model::simple(u64::MAX)
         });
@@ -396,22 +379,6 @@ mod tests {
         let to = RemoteWord { owner: Owner(2), index: 0 };
         let mut later = || network.schedule(Start { to, now_ns: 9_000, ..READ }).done_ns;
         assert_eq!([later(), later()], [10_000, 10_100], "what is over is in flight no longer");
-    }
-
-    #[test]
-    fn excess_connections_slow_both_sides() {
-        let rates = Rates { reads_per_s: 10_000_000, ..Rates::default() };
-        // Two nodes with two ranks each: each node has four connections.
-        for (knee, turn_ns) in [(4, 100), (3, 200)] {
-            let connections = Slowdown { knee, halved_by: 1 };
-            for nic in [
-                Nic { initiator: rates, connections, ..Nic::default() },
-                Nic { target: rates, connections, ..Nic::default() },
-            ] {
-                let model = Model { owners_per_node: 2, nic, ..Model::simple(1_000) };
-                assert_eq!(last_of(11, &mut network(model), 8), 1_000 + 10 * turn_ns);
-            }
-        }
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
-use core::fmt;
 use core::mem::take;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -38,17 +37,6 @@ impl Kind {
             Request::CompareAndSwap { .. } => Self::CompareAndSwap,
             Request::FetchAdd { .. } => Self::FetchAdd,
         }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Read => "READ",
-            Self::Write => "WRITE",
-            Self::CompareAndSwap => "CAS",
-            Self::FetchAdd => "FAA",
-        })
     }
 }
 

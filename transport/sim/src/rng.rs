@@ -44,7 +44,11 @@ impl Rng {
 
     /// Draws from the exponential distribution with this mean, by von Neumann's comparisons
     /// ("Various techniques used in connection with random digits", 1951), which need no logarithm.
+    /// A mean of 0 draws nothing.
     pub fn exponential(&mut self, mean: u64) -> u64 {
+        if mean == 0 {
+            return 0;
+        }
         for means in 0..TAIL_MEANS {
             let fraction = self.bits();
             if self.falls(fraction) % 2 == 1 {

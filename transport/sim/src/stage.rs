@@ -16,7 +16,8 @@ use std::vec::Vec;
 
 use probeline_transport::{ExchangeError, Owner, SetupError};
 
-use crate::{Cluster, Engine, Turn};
+use crate::cluster::Turn;
+use crate::{Cluster, Engine};
 
 use exchange::Contribution;
 pub use exchange::StageExchange;
@@ -39,7 +40,7 @@ where
     let stage = Arc::new(Stage::new(cluster.clone()));
     let mut engines = Vec::new();
     for owner in (0..cluster.config().owners).map(Owner) {
-        engines.push((owner, cluster.engine_with_turn(owner, stage.clone())?));
+        engines.push((owner, cluster.open(owner, Some(stage.clone()))?));
     }
     let (stage, body) = (&stage, &body);
     thread::scope(|scope| {

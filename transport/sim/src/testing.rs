@@ -1,6 +1,6 @@
 //! Clusters for the tests of structures.
 
-use crate::{Config, Faults, Jitter, Model, Order, Rng};
+use crate::{Config, Faults, Model, Order, Rng};
 
 impl Config {
     /// The configuration with torn, scattered and repeated READs, an order of completions and delays drawn by
@@ -10,10 +10,7 @@ impl Config {
         Self {
             seed,
             order: if rng.below(4) > 0 { Order::Shuffled } else { Order::ByTime },
-            model: Model {
-                jitter: Jitter::Exponential { mean_ns: 100 + rng.below(2_000) },
-                ..Model::simple(2_000)
-            },
+            model: Model { jitter_mean_ns: 100 + rng.below(2_000), ..Model::simple(2_000) },
             faults: Faults {
                 torn_read_ppm: 500_000,
                 repeated_read_ppm: 200_000,

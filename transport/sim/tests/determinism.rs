@@ -1,9 +1,10 @@
-//! The same seed repeats a run step by step; another seed gives another run.
+//! The same seed repeats a run step by step, another seed gives another run, and no run allocates,
+//! under any faults.
 
-use crate::common;
 use crate::common::{Replay, cluster, engines, local, pick, seeds, segment, word};
-use probeline_sim::{Cluster, Config, Counters, Engine, Faults, Jitter, Model, Order, Rng, stage};
-use probeline_transport::{Completion, Exchange, Fault, Owner, Token, Transport};
+use probeline_sim::{Cluster, Config, Counters, Engine, Faults, Model, Order, Rng, stage};
+use probeline_transport::conformance::allocations;
+use probeline_transport::{Completion, Exchange, Token, Transport};
 
 const OWNERS: u32 = 4;
 
@@ -29,10 +30,10 @@ fn config(seed: u64, order: Order) -> Config {
         model: Model {
             post_ns: 20,
             completion_ns: 30,
-            jitter: Jitter::Exponential { mean_ns: 500 },
+            jitter_mean_ns: 500,
             ..Model::simple(2_000)
         },
-        faults: Faults { death: None, ..Faults::swarm(seed) },
+        faults: Faults::swarm(seed),
         scatter_reads: true,
         word_reads_whole: false,
         ..Config::default()
@@ -50,30 +51,31 @@ fn post(engine: &mut Engine, rng: &mut Rng) {
     };
 }
 
-/// Polls once and appends the completions.
-fn poll(engine: &mut Engine, completions: &mut Vec<Completion>) -> Result<(), Fault> {
+/// Polls once and appends the completions; an engine that died has none.
+fn poll(engine: &mut Engine, completions: &mut Vec<Completion>) {
     let mut out = [Completion::default(); 4];
-    let polled = engine.poll(&mut out)?;
+    let polled = engine.poll(&mut out).unwrap_or(0);
     completions.extend_from_slice(&out[..polled]);
-    Ok(())
 }
 
 fn driven(config: Config) -> Run<Vec<Completion>> {
     let cluster = cluster(config);
     let mut engines = engines(&cluster);
     let mut rng = Rng::new(7, 102);
-    let mut completions = Vec::new();
+    let mut completions = Vec::with_capacity(2_000);
+    let before = allocations();
     for _ in 0..2_000 {
         let at = pick(&mut rng, OWNERS) as usize;
         post(&mut engines[at], &mut rng);
         if rng.chance(400_000) {
-            poll(&mut engines[at], &mut completions).unwrap();
+            poll(&mut engines[at], &mut completions);
         }
     }
     while let Some((owner, _)) = cluster.next_delivery() {
-        poll(&mut engines[owner.0 as usize], &mut completions).unwrap();
+        poll(&mut engines[owner.0 as usize], &mut completions);
     }
     cluster.settle();
+    assert_eq!(allocations() - before, 0);
     observed(&cluster, completions)
 }
 
@@ -86,10 +88,10 @@ fn staged(config: Config) -> Run<Vec<Vec<Completion>>> {
             for _ in 0..100 {
                 (0..rng.below(6)).for_each(|_| post(&mut engine, &mut rng));
                 engine.spend(rng.below(300));
-                poll(&mut engine, &mut completions).unwrap();
+                poll(&mut engine, &mut completions);
             }
             while engine.in_flight() > 0 {
-                poll(&mut engine, &mut completions).unwrap();
+                poll(&mut engine, &mut completions);
             }
             exchange.barrier().unwrap();
             let mut clocks = [0; 8 * OWNERS as usize];
@@ -103,18 +105,15 @@ fn staged(config: Config) -> Run<Vec<Vec<Completion>>> {
 
 fn check<R: PartialEq + core::fmt::Debug>(run: impl Fn(Config) -> Run<R>) {
     for order in [Order::ByTime, Order::Shuffled] {
-        let mut hashes = Vec::new();
-        for seed in seeds(6) {
+        for seed in seeds(12) {
             let _replay = Replay(seed);
-            let first = run(config(seed, order));
-            assert_eq!(first, run(config(seed, order)));
+            let config = config(seed, order);
+            let first = run(config);
+            assert_eq!(first, run(config));
             assert!(first.counters.completed > 100);
-            hashes.push(first.trace_hash);
+            let other = run(Config { seed: !seed, ..config });
+            assert_ne!(first.trace_hash, other.trace_hash, "another seed, the same faults");
         }
-        let all = hashes.len();
-        hashes.sort_unstable();
-        hashes.dedup();
-        assert_eq!(hashes.len(), all, "no two seeds did the same");
     }
 }
 
@@ -126,31 +125,4 @@ fn polled_engines_repeat() {
 #[test]
 fn staged_bodies_repeat() {
     check(staged);
-}
-
-/// Only the seed of the configuration differs; one draw more or less is visible.
-#[test]
-fn seed_alone_changes_run() {
-    let faults = Faults::swarm(1);
-    let base = Config { faults: Faults { death: None, ..faults }, ..config(1, Order::ByTime) };
-    let other = Config { seed: 2, ..base };
-    assert_ne!(driven(base).trace_hash, driven(other).trace_hash);
-    assert_ne!(staged(base).trace_hash, staged(other).trace_hash);
-}
-
-#[test]
-fn trace_keeps_last_events() {
-    let cluster = cluster(Config { trace_events: 3, ..Config::default() });
-    let mut engine = cluster.engine(Owner(0)).unwrap();
-    common::add(&mut engine, word(1, 4), 1).unwrap();
-    common::add(&mut engine, word(1, 4), 2).unwrap();
-    let lines: Vec<String> = cluster.trace().iter().map(ToString::to_string).collect();
-    assert_eq!(
-        lines,
-        [
-            "           0 ns  owner 0  posts      FAA    owner 1 word 4  0x0",
-            "           0 ns  owner 0  applies    FAA    owner 1 word 4  0x1",
-            "           0 ns  owner 0  completes  FAA    owner 1 word 4  0x1",
-        ]
-    );
 }

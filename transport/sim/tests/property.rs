@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::Acquire;
 use std::collections::HashSet;
 
 use crate::common::{Replay, cluster, engines, local, pick, seeds, segment, word};
-use probeline_sim::{Config, Engine, Faults, Jitter, Model, Order, Rng};
+use probeline_sim::{Config, Engine, Faults, Model, Order, Rng};
 use probeline_transport::{Completion, Fault, OpError, Owner, PostError, Token, Transport};
 
 const OWNERS: u32 = 3;
@@ -14,8 +14,6 @@ const DEPTH: u32 = 8;
 const SLOT_WORDS: u32 = 16;
 
 fn random_config(seed: u64, rng: &mut Rng) -> Config {
-    let jitter =
-        [Jitter::None, Jitter::Uniform { most_ns: 3_000 }, Jitter::Exponential { mean_ns: 800 }];
     let base = if rng.chance(300_000) { Model::instant() } else { Model::simple(1_000) };
     let order = if rng.chance(500_000) { Order::Shuffled } else { Order::ByTime };
     Config {
@@ -26,7 +24,7 @@ fn random_config(seed: u64, rng: &mut Rng) -> Config {
         depth: DEPTH,
         seed,
         order,
-        model: Model { jitter: jitter[pick(rng, 3) as usize], ..base },
+        model: Model { jitter_mean_ns: [0, 800, 3_000][pick(rng, 3) as usize], ..base },
         scatter_reads: rng.chance(500_000),
         word_reads_whole: rng.chance(500_000),
         ..Config::default()

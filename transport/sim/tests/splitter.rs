@@ -1,13 +1,13 @@
 //! Channels of one simulated engine in the conformance suite, and live reads of the own window.
 
 use crate::common::{cluster, engines, local, next, word, write};
-use probeline_sim::{Config, DirectAccess, Jitter, Model, Order, stage};
+use probeline_sim::{Config, DirectAccess, Model, Order, stage};
 use probeline_transport::conformance::{Report, cases};
 use probeline_transport::{AtomicScope, OwnRead, PostError, Token, Transport, read_own};
 
 #[test]
 fn nested_channel_passes_suite() {
-    let model = Model { jitter: Jitter::Exponential { mean_ns: 1_000 }, ..Model::simple(2_000) };
+    let model = Model { jitter_mean_ns: 1_000, ..Model::simple(2_000) };
     for (owners, order) in
         [(1, Order::Shuffled), (2, Order::ByTime), (2, Order::Shuffled), (3, Order::Shuffled)]
     {

@@ -2,13 +2,16 @@
 
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::Ordering::{Acquire, Release};
+use std::collections::VecDeque;
 use std::panic::catch_unwind;
 use std::sync::Mutex;
 
 use crate::common::{add, cluster, next, read, segment, word};
 use probeline_sim::stage;
-use probeline_sim::{Config, EventKind, Jitter, Model};
-use probeline_transport::{Call, Exchange, ExchangeError, Fault, Owner, SetupError, Transport};
+use probeline_sim::{Config, Model};
+use probeline_transport::{
+    Call, Exchange, ExchangeError, Fault, Owner, SetupError, Token, Transport,
+};
 
 fn of(owners: u32) -> Config {
     Config { owners, model: Model::simple(1_000), ..Config::default() }
@@ -18,60 +21,31 @@ const fn lost(owner: u32) -> ExchangeError {
     ExchangeError::OwnerLost(Owner(owner))
 }
 
-#[test]
-fn returns_results_in_owner_order() {
-    let found = stage::run(&cluster(of(5)), |engine, exchange| {
-        assert_eq!((exchange.me(), exchange.owners()), (engine.geometry().me, 5));
-        exchange.me().0 * 10
-    });
-    assert_eq!(found.unwrap(), [0, 10, 20, 30, 40]);
-}
-
-/// Every effect of the whole cluster happens in the order of virtual time.
+/// The effects of all owners happen in the order of virtual time: the adds to one word, half their
+/// roundtrips after their posts.
 #[test]
 fn effects_follow_virtual_time() {
-    let model = Model {
-        post_ns: 70,
-        completion_ns: 90,
-        jitter: Jitter::Uniform { most_ns: 2_000 },
-        ..Model::simple(1_000)
-    };
-    let config = Config { model, trace_events: 1 << 16, scatter_reads: true, ..of(4) };
-    let cluster = cluster(config);
-    stage::run(&cluster, |mut engine, mut exchange| {
-        let me = exchange.me().0;
-        for round in 0..100 {
-            for peer in 0..4 {
-                let at = word(peer, u64::from(me));
-                engine.fetch_add(probeline_transport::Token(0), at, 1).unwrap();
-            }
-            engine.spend(u64::from(me) * 37);
-            if round % 10 == 0 {
-                read(drained(&mut engine), segment(0, 0, 4)).unwrap();
-            }
-            while engine.in_flight() > 2 {
-                next(&mut engine).unwrap().result.unwrap();
+    let model = Model { post_ns: 70, completion_ns: 90, ..Model::simple(1_000) };
+    let effects = stage::run(&cluster(Config { model, ..of(4) }), |mut engine, mut exchange| {
+        let me = u64::from(exchange.me().0);
+        let half_trip_ns = if me == 0 { 50 } else { 500 };
+        let mut due_ns = VecDeque::new();
+        let mut effects = Vec::new();
+        for _ in 0..200 {
+            engine.spend(me * 37);
+            engine.fetch_add(Token(0), word(0, 0), 1).unwrap();
+            due_ns.push_back(engine.now_ns() + half_trip_ns);
+            while engine.in_flight() > 3 {
+                let old = next(&mut engine).unwrap().result.unwrap();
+                effects.push((old, due_ns.pop_front().unwrap()));
             }
         }
-        drained(&mut engine);
         exchange.barrier().unwrap();
-    })
-    .unwrap();
-    let effects: Vec<u64> = cluster
-        .trace()
-        .iter()
-        .filter(|event| matches!(event.kind, EventKind::Applied(_) | EventKind::Sampled))
-        .map(|event| event.at_ns)
-        .collect();
-    assert_eq!(effects.len(), 1_600 + 4 * 10 * 4);
-    assert!(effects.is_sorted());
-}
-
-fn drained(engine: &mut probeline_sim::Engine) -> &mut probeline_sim::Engine {
-    while engine.in_flight() > 0 {
-        next(engine).unwrap().result.unwrap();
-    }
-    engine
+        effects
+    });
+    let mut effects = effects.unwrap().concat();
+    effects.sort_unstable();
+    assert!(effects.len() == 4 * 197 && effects.is_sorted_by_key(|(_, at_ns)| at_ns));
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! Virtual time: the duration of one operation, the limits of rates and words, and the clocks.
+//! Virtual time: the duration of one operation, and the clocks.
 
 use std::sync::LazyLock;
 
-use crate::common::{add, cas, cluster, engines, finish, local, read, segment, word, write};
-use probeline_sim::{Config, Cost, Engine, Model, Rates, Roundtrips};
+use crate::common::{add, cas, cluster, engines, finish, read, segment, word, write};
+use probeline_sim::{Config, Cost, Engine, Model, Roundtrips};
 use probeline_transport::{Completion, Owner, Token, Transport};
 
 static MODEL: LazyLock<Model> = LazyLock::new(|| Model {
@@ -100,58 +100,4 @@ fn idle_polls_advance_time() {
     let mut engine = cluster.engine(Owner(0)).unwrap();
     (0..5).for_each(|_| assert_eq!(engine.poll(&mut [Completion::default()]), Ok(0)));
     assert_eq!(engine.now_ns(), 5);
-}
-
-/// Posts `ops` operations as fast as the depth allows, each from the engine that is due first.
-/// Returns the time of the last completion, in nanoseconds.
-fn flood(config: Config, ops: u64, post: impl Fn(&mut Engine, u64)) -> u64 {
-    let cluster = cluster(config);
-    let mut engines = engines(&cluster);
-    let (mut posted, mut completed) = (0, 0);
-    let mut completions = [Completion::default(); 16];
-    while completed < ops {
-        for engine in &mut engines {
-            while posted < ops && engine.in_flight() < config.depth {
-                post(engine, posted);
-                posted += 1;
-            }
-        }
-        let (owner, _) = cluster.next_delivery().unwrap();
-        completed += engines[owner.0 as usize].poll(&mut completions).unwrap() as u64;
-    }
-    engines.iter().map(Engine::now_ns).max().unwrap()
-}
-
-fn reads_peer(engine: &mut Engine, _op: u64) {
-    let peer = 1 - engine.geometry().me.0;
-    engine.read(Token(0), segment(peer, 0, 8), local(0, 0, 8)).unwrap();
-}
-
-#[test]
-fn attains_rates_without_exceeding() {
-    const OPS: u64 = 5_000;
-    let simple = Model::simple(1_000);
-    let rates =
-        |reads_per_s, atomics_per_s| Rates { reads_per_s, atomics_per_s, ..Rates::default() };
-    let adds = |engine: &mut Engine, op| engine.fetch_add(Token(op), word(0, op % 64), 1).unwrap();
-    // Two initiators at 20 M/s each; two targets at 10 M/s each; one target at 5 M/s.
-    let found = [
-        (
-            40_000_000,
-            flood(config(Model { initiator: rates(20_000_000, 0), ..simple }), OPS, reads_peer),
-        ),
-        (
-            20_000_000,
-            flood(config(Model { target: rates(10_000_000, 0), ..simple }), OPS, reads_peer),
-        ),
-        (5_000_000, flood(config(Model { target: rates(0, 5_000_000), ..simple }), OPS, adds)),
-        // Each of 64 words is free again after 12.8 us.
-        (5_000_000, flood(config(Model { atomic_word_ns: 12_800, ..simple }), OPS, adds)),
-    ];
-    for (per_s, took_ns) in found {
-        let least_ns = OPS * 1_000_000_000 / per_s;
-        let share = took_ns * 100 / least_ns;
-        // The first operations of each queue do not wait, and the last roundtrip is not hidden.
-        assert!((99..104).contains(&share), "{OPS} at {per_s}/s took {took_ns} ns");
-    }
 }

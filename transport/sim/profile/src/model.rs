@@ -2,7 +2,7 @@
 
 use crate::error::ProfileError;
 use probeline_sim::{
-    Cost, Jitter, LongReads, Model, Nic, Prefetched, Rates, Roundtrips, Slowdown, Sockets, Switches,
+    Cost, LongReads, Model, Nic, Prefetched, Rates, Roundtrips, Slowdown, Sockets, Switches,
 };
 
 use crate::Profile;
@@ -74,10 +74,7 @@ impl Profile {
                 beyond_words: self.count("remote.long_read_words"),
                 more_ns: of("remote.long_read_ns"),
             },
-            jitter: match of("remote.jitter_mean_ns") {
-                0 => Jitter::None,
-                mean_ns => Jitter::Exponential { mean_ns },
-            },
+            jitter_mean_ns: of("remote.jitter_mean_ns"),
             neighbour_ns: of("remote.neighbour_ns"),
             sockets: Sockets {
                 ranks_each: self.count("machine.socket_cores"),
@@ -117,10 +114,6 @@ impl Profile {
         let of = |name| self.value(name).unwrap_or(0);
         let reads_per_s = of("nic.reads_per_s");
         let sent_reads_per_s = self.value("nic.sent_reads_per_s").unwrap_or(reads_per_s);
-        let fall = |of: &str| Slowdown {
-            knee: self.count(&format!("nic.{of}_knee")),
-            halved_by: self.count(&format!("nic.{of}_halved_by")),
-        };
         Nic {
             initiator: Rates {
                 reads_per_s: sent_reads_per_s,
@@ -134,8 +127,10 @@ impl Profile {
             },
             bytes_per_s: of("nic.bytes_per_s"),
             header_bytes: self.count("nic.header_bytes"),
-            outstanding: fall("outstanding"),
-            connections: fall("connections"),
+            outstanding: Slowdown {
+                knee: self.count("nic.outstanding_knee"),
+                halved_by: self.count("nic.outstanding_halved_by"),
+            },
         }
     }
 
