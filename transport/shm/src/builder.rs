@@ -11,8 +11,7 @@ use probeline_transport::engine::setup::{
 use probeline_transport::engine::{CpuMemory, Slots};
 use probeline_transport::{AtomicScope, Caps, Exchange, Owner, Sizes};
 
-use crate::connection_info::{ConnectionInfo, PROTOCOL};
-use crate::window::Window;
+use crate::window::{ConnectionInfo, PROTOCOL, Window};
 use crate::{Engine, OpenError};
 
 /// The maximum depth of an engine: 16 MiB of completions, far more operations than hide the latency of

@@ -31,7 +31,6 @@
 //! ```
 
 mod builder;
-mod connection_info;
 mod engine;
 mod error;
 mod lock;

@@ -8,22 +8,55 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use probeline_pin::{Mapping, MemoryPolicy, Pages};
-use probeline_transport::SetupError;
 use probeline_transport::engine::{PAGE_WORDS, lost_owner, lost_word};
-use probeline_transport::{OneThread, Owner};
+use probeline_transport::{Fingerprint, OneThread, Owner, SetupError};
 
 use crate::OpenError;
-use crate::connection_info::ConnectionInfo;
 use crate::lock::{LOCK_WORDS, Lock};
 
 /// The number of control words, which precede the window.
-pub(crate) const CONTROL_WORDS: usize = PAGE_WORDS;
+const CONTROL_WORDS: usize = PAGE_WORDS;
 /// The index of the random number by which peers recognise the memory.
-pub(crate) const NONCE_AT: usize = 0;
+const NONCE_AT: usize = 0;
 /// The index of the control word that names the lost owner in the fault of this owner's engine.
-pub(crate) const LOST_TO_AT: usize = 1;
+const LOST_TO_AT: usize = 1;
 /// The index of the lock, on its own cache line.
-pub(crate) const LOCK_AT: usize = 8;
+const LOCK_AT: usize = 8;
+
+/// The record and the control words in front of a window.
+pub(crate) const PROTOCOL: Fingerprint = Fingerprint::new(3).with_all(&[
+    CONTROL_WORDS as u64,
+    NONCE_AT as u64,
+    LOST_TO_AT as u64,
+    LOCK_AT as u64,
+    LOCK_WORDS as u64,
+]);
+
+/// The information that an owner sends to its peers: its sizes, and where its window is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConnectionInfo {
+    pub(crate) pid: u64,
+    /// The descriptor of the memory in that process.
+    pub(crate) fd: u64,
+    /// A random number, also stored in the memory, by which peers recognise it.
+    pub(crate) nonce: u64,
+    pub(crate) window_words: u64,
+    pub(crate) slot_words: u64,
+}
+
+impl ConnectionInfo {
+    pub(crate) const WORDS: usize = 5;
+
+    pub(crate) fn to_words(self) -> [u64; Self::WORDS] {
+        let Self { pid, fd, nonce, window_words, slot_words } = self;
+        [pid, fd, nonce, window_words, slot_words]
+    }
+
+    pub(crate) fn from_words(words: [u64; Self::WORDS]) -> Self {
+        let [pid, fd, nonce, window_words, slot_words] = words;
+        Self { pid, fd, nonce, window_words, slot_words }
+    }
+}
 
 /// The mapped memory of one owner, this one or a peer.
 #[derive(Debug)]

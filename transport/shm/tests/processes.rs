@@ -1,4 +1,4 @@
-//! Owners in separate processes: killed, on few cores, and checked for system calls.
+//! Owners in separate processes: killed, of other users, and checked for system calls.
 
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use core::time::Duration;
@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command, Output};
 use std::time::Instant;
 
+use probeline_exchange::Job;
 use probeline_exchange::testing::Plan;
-use probeline_exchange::{Job, Thread};
 use probeline_shm::{Builder, Engine};
 use probeline_transport::{
-    Call, Completion, Exchange, ExchangeError, Fault, Local, Owner, PostError, RemoteWord, Segment,
-    Sizes, Slot, Term, Token, Transport,
+    Completion, Exchange, Fault, Local, Owner, PostError, RemoteWord, Segment, Sizes, Slot, Token,
+    Transport,
 };
 
 const WINDOW_WORDS: u64 = 64;
@@ -30,16 +30,12 @@ fn main() {
     };
     probeline_exchange::testing::run(&[
         (KILL, Plan::Run(a_killed_owner_is_named_and_leaves_nothing)),
-        (LEAVE, Plan::Run(leaving_is_noticed_like_dying)),
-        (CROWD, Plan::Run(more_owners_than_cores_make_progress)),
         (FORBID, Plan::Run(the_data_path_makes_no_system_call)),
         ("another_user_cannot_open_the_memory", other_user),
     ]);
 }
 
 const KILL: &str = "a_killed_owner_is_named_and_leaves_nothing";
-const LEAVE: &str = "leaving_is_noticed_like_dying";
-const CROWD: &str = "more_owners_than_cores_make_progress";
 const FORBID: &str = "the_data_path_makes_no_system_call";
 
 fn open(job: &mut Job) -> Engine {
@@ -237,37 +233,6 @@ fn names_left_behind() -> Vec<String> {
     names.filter(|name| name.contains("probeline") || ours(name)).collect()
 }
 
-fn more_owners_than_cores_make_progress() {
-    const OWNERS: u32 = 6;
-    const HANDOVERS: u64 = 60;
-    let mut job = probeline_exchange::testing::start(CROWD, OWNERS);
-    let mut engine = open(&mut job);
-    let me = u64::from(job.me().0);
-    let start = Instant::now();
-    let (mut held, mut mine) = (0, 0);
-    while held < HANDOVERS {
-        // A rank out of turn posts a swap that fails, which returns the current count.
-        let turn = if held % u64::from(OWNERS) == me { held } else { u64::MAX };
-        engine.compare_and_swap(Token(turn), word(0, 0), turn, held + 1).unwrap();
-        let mut completion = [Completion::default()];
-        while engine.poll(&mut completion).unwrap() == 0 {}
-        let old = completion[0].result.unwrap();
-        mine += u64::from(old == turn);
-        held = if old == turn { held + 1 } else { old };
-        assert!(
-            start.elapsed() < probeline_exchange::testing::PATIENCE,
-            "the token stands at {held}"
-        );
-    }
-    if me == 0 {
-        println!("{HANDOVERS} handovers of {OWNERS} owners in {:?}", start.elapsed());
-    }
-    assert_eq!(mine, HANDOVERS / u64::from(OWNERS));
-    job.barrier().unwrap();
-    let statuses = probeline_exchange::testing::finish(job);
-    assert!(statuses.iter().all(|status| status.success()), "{statuses:?}");
-}
-
 /// Rank 1 exercises the whole data path, up to the loss of rank 2, under a filter that would kill
 /// it at its first system call. Rank 2 finally makes a system call, to prove that the filter works.
 fn the_data_path_makes_no_system_call() {
@@ -327,74 +292,34 @@ fn forbid_system_calls() {
     }
 }
 
-fn leaving_is_noticed_like_dying() {
-    let mut job = probeline_exchange::testing::start(LEAVE, 2);
-    let mut engine = open(&mut job);
-    job.barrier().unwrap();
-    if job.me() == Owner(1) {
-        drop(engine);
-        probeline_exchange::testing::finish(job);
-        return;
-    }
-    let start = Instant::now();
-    let fault = loop {
-        if let Err(fault) = engine.poll(&mut []) {
-            break fault;
-        }
-        assert!(start.elapsed() < probeline_exchange::testing::PATIENCE, "never noticed");
-    };
-    assert_eq!(fault, Fault::OwnerLost(Owner(1)));
-    assert!(probeline_exchange::testing::finish(job)[0].success());
-}
-
-/// The exchange of an owner among threads. It searches for the file of an owner's memory during a call,
-/// while the file is open.
-struct FileSearch(Thread, Option<PathBuf>);
-
-impl Exchange for FileSearch {
-    fn me(&self) -> Owner {
-        self.0.me()
-    }
-
-    fn owners(&self) -> u32 {
-        self.0.owners()
-    }
-
-    fn calls(&self) -> u64 {
-        self.0.calls()
-    }
-
-    fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
-        self.0.reduce(call, terms)
-    }
-
-    fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        if self.1.is_none() {
-            let path = PathBuf::from(format!("/proc/{}/fd", process::id()));
-            let ours = |file: &PathBuf| {
-                let target = fs::read_link(file).unwrap_or_default();
-                target.to_string_lossy().contains("memfd:probeline")
-            };
-            let mut files = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
-            self.1 = files.find(ours);
-            let path = self.1.as_deref().expect("the memory is a file of this process");
-            check_users(path);
-        }
-        self.0.all_gather(mine, all)
-    }
-}
-
+/// Opens the file of an owner's memory while another owner has still to map it.
 fn another_user_cannot_open_the_memory() {
     let builder = Builder::new(Sizes::new(WINDOW_WORDS).with_slots(4, 16).with_depth(8));
     // An owner without peers has no file.
-    let mut jobs = probeline_exchange::threads(2).into_iter();
-    let [first, mut second] = core::array::from_fn(|_| jobs.next().unwrap());
-    let mut search = FileSearch(first, None);
+    let mut members = probeline_exchange::threads(2).into_iter();
+    let [mut first, mut second] = core::array::from_fn(|_| members.next().unwrap());
     std::thread::scope(|scope| {
-        scope.spawn(|| drop(builder.open(&mut second).unwrap()));
-        builder.open(&mut search).unwrap();
+        scope.spawn(|| drop(builder.open(&mut first).unwrap()));
+        let start = Instant::now();
+        let file = loop {
+            if let Some(file) = file_of_memory() {
+                break file;
+            }
+            assert!(start.elapsed() < probeline_exchange::testing::PATIENCE, "no file");
+        };
+        check_users(&file);
+        drop(builder.open(&mut second).unwrap());
     });
-    assert!(search.1.is_some());
+}
+
+/// Returns the open file of an owner's memory in this process.
+fn file_of_memory() -> Option<PathBuf> {
+    let ours = |file: &PathBuf| {
+        let target = fs::read_link(file).unwrap_or_default();
+        target.to_string_lossy().contains("memfd:probeline")
+    };
+    let files = fs::read_dir(format!("/proc/{}/fd", process::id())).unwrap();
+    files.map(|entry| entry.unwrap().path()).find(ours)
 }
 
 /// Checks that this process's user can open the file, and that another user cannot.

@@ -1,35 +1,18 @@
-//! Channels of one engine: the conformance suite, plans, dropped channels, and their cost.
+//! Channels of one engine: plans, dropped channels, and their cost. The simulator and the verbs run the
+//! conformance suite on channels.
 
 use core::hint::black_box;
 use core::sync::atomic::Ordering::Acquire;
 use std::time::Instant;
 
-use probeline_exchange::threads;
 use probeline_shm::{Builder, Engine};
-use probeline_transport::conformance::{Case, Failure, Report, Verdict, cases, on_threads};
 use probeline_transport::{
-    Alone, Completion, Exchange, Owner, Pending, PostError, RemoteWord, Sizes, Splitter, Token,
-    Transport,
+    Alone, Completion, Owner, Pending, PostError, RemoteWord, Sizes, Splitter, Token, Transport,
 };
 
-fn open<E: Exchange>(sizes: Sizes, exchange: &mut E) -> Engine {
-    Builder::new(sizes).open(exchange).unwrap()
-}
-
-fn run<E: Exchange>(case: &Case, exchange: &mut E) -> Result<Verdict, Failure> {
-    let mut engine = open(case.sizes_with_channels(), exchange);
-    case.run_on_channel(&mut engine, exchange, |rig| rig)
-}
-
-#[test]
-fn nested_channel_passes_suite() {
-    for owners in 1..=3 {
-        let mut report = Report::new(owners);
-        for case in cases(owners) {
-            report.add(case, &on_threads(threads(owners), |mut member| run(case, &mut member)));
-        }
-        report.judge(&[]).unwrap();
-    }
+/// Opens an engine with room for two parts.
+fn open() -> Engine {
+    Builder::new(PART.plus(PART)).open(&mut Alone).unwrap()
 }
 
 const PART: Sizes = Sizes { window_words: 12, slots: 2, slot_words: 8, depth: 4 };
@@ -37,7 +20,7 @@ const WORD: RemoteWord = RemoteWord { owner: Owner(0), index: 3 };
 
 #[test]
 fn refuses_oversized_plan() {
-    let mut engine = open(PART.plus(PART), &mut Alone);
+    let mut engine = open();
     // 12 words, padded by 4 to a line, then 12 more.
     assert_eq!(engine.geometry().window_words, 28);
     let mut storage = [Pending::EMPTY; 8];
@@ -60,7 +43,7 @@ fn refuses_oversized_plan() {
 
 #[test]
 fn opens_channels_once() {
-    let mut engine = open(PART.plus(PART), &mut Alone);
+    let mut engine = open();
     let mut storage = [Pending::EMPTY; 8];
     let splitter = Splitter::new(&mut engine, [PART, PART], &mut storage).unwrap();
     assert!(splitter.channels().is_some());
@@ -70,7 +53,7 @@ fn opens_channels_once() {
 /// Dropping a channel with operations in flight takes no depth from the other channel.
 #[test]
 fn dropped_channel_leaves_other_depth() {
-    let mut engine = open(PART.plus(PART), &mut Alone);
+    let mut engine = open();
     let mut storage = [Pending::EMPTY; 8];
     let splitter = Splitter::new(&mut engine, [PART, PART], &mut storage).unwrap();
     let [dropped, mut channel] = splitter.channels().unwrap();
@@ -117,7 +100,7 @@ fn channel_overhead_is_bounded() {
         }
         start.elapsed().as_secs_f64() * 1e9 / f64::from(OPERATIONS)
     }
-    let mut engine = open(PART.plus(PART), &mut Alone);
+    let mut engine = open();
     let [mut engine_ns, mut channel_ns] = [f64::INFINITY; 2];
     for _ in 0..TURNS {
         engine_ns = engine_ns.min(ns_each(&mut engine));
