@@ -11,7 +11,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint, value_parser};
 use probeline::table::{OneRoundtrip, Probing, ReadAhead};
 use probeline_profile::paper::{WORKLOADS, Workload};
-use probeline_profile::{Given, Kind, Profile, ProfileError, Quantity};
+use probeline_profile::{Given, Kind, Profile, Quantity};
 use probeline_simulate::{latency, run_all, throughput};
 
 use crate::cli::{OutputArgs, chunk_buckets, heading, max_chunks, network};
@@ -156,9 +156,7 @@ fn workload() -> impl TypedValueParser<Value = Workload> {
 fn assumed(text: &str) -> core::result::Result<(String, u64), String> {
     let (name, value) = text.split_once('=').ok_or("write QUANTITY=VALUE")?;
     let value = value.parse().map_err(|_| format!("{value:?} is not an integer"))?;
-    let quantity =
-        Quantity::named(name).ok_or_else(|| ProfileError::Unknown(name.into()).to_string())?;
-    quantity.check(value).map_err(|error| error.to_string())?;
+    Quantity::checked(name, value).map_err(|error| error.to_string())?;
     Ok((name.to_owned(), value))
 }
 

@@ -131,14 +131,12 @@ impl Profile {
         QUANTITIES.iter().filter_map(|quantity| Some((quantity, self.get(quantity.name)?)))
     }
 
-    /// Sets a quantity. The caller checks the value with [`Quantity::check`].
+    /// Sets a quantity.
     ///
     /// # Errors
-    /// There is no quantity of this name.
+    /// As for [`Quantity::checked`].
     pub fn set(&mut self, name: &str, given: Given) -> Result<(), ProfileError> {
-        let quantity =
-            Quantity::named(name).ok_or_else(|| ProfileError::Unknown(name.to_owned()))?;
-        self.given.insert(quantity.name, given);
+        self.given.insert(Quantity::checked(name, given.value)?.name, given);
         Ok(())
     }
 
@@ -171,7 +169,7 @@ struct File {
     tables: Vec<(Spanned<String>, Table)>,
 }
 
-type Table = BTreeMap<Spanned<String>, Spanned<Entry>>;
+type Table = BTreeMap<String, Spanned<Entry>>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -215,25 +213,21 @@ impl<'de> Visitor<'de> for FileVisitor {
 fn checked(text: &str, file: File) -> io::Result<Profile> {
     let mut profile = Profile::new(&file.name, &file.about);
     for (table, entries) in file.tables {
-        let unknown = |span, key: &str| {
-            error_at(text, &span, &format!("unknown key {key:?}; see the built-in profiles"))
-        };
-        if !QUANTITIES.iter().any(|quantity| quantity.parts().0 == table.get_ref()) {
-            return Err(unknown(table.span(), table.get_ref()));
+        let section = table.get_ref();
+        if !QUANTITIES.iter().any(|quantity| quantity.parts().0 == section) {
+            let unknown = format!("unknown key {section:?}; see the built-in profiles");
+            return Err(error_at(text, &table.span(), &unknown));
         }
         for (key, entry) in entries {
-            let name = format!("{}.{}", table.get_ref(), key.get_ref());
-            let quantity = Quantity::named(&name).ok_or_else(|| unknown(key.span(), &name))?;
-            let span = entry.span();
+            let (name, span) = (format!("{section}.{key}"), entry.span());
             let Entry { value, kind, source } = entry.into_inner();
-            quantity
-                .check(*value.get_ref())
-                .map_err(|error| error_at(text, &value.span(), &error.to_string()))?;
             if source.is_empty() {
                 return Err(error_at(text, &span, &format!("{name} has an empty source")));
             }
-            let given = Given { value: value.into_inner(), kind, source };
-            profile.given.insert(quantity.name, given);
+            let (span, value) = (value.span(), value.into_inner());
+            profile
+                .set(&name, Given { value, kind, source })
+                .map_err(|error| error_at(text, &span, &error.to_string()))?;
         }
     }
     Ok(profile)

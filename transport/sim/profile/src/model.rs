@@ -93,7 +93,6 @@ impl Profile {
             },
             nic: self.nic(),
             atomic_word_ns: of("word.atomic_ns"),
-            ..Model::instant()
         })
     }
 

@@ -63,22 +63,22 @@ const NEVER_ZERO: [&str; 4] =
 
 impl Quantity {
     /// Returns the quantity of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<&'static Self> {
+    pub(crate) fn named(name: &str) -> Option<&'static Self> {
         QUANTITIES.iter().find(|quantity| quantity.name == name)
     }
 
-    /// Checks a value of a file or of a user.
+    /// Returns the quantity of this name, if it can have this value, of a file or of a user.
     ///
     /// # Errors
-    /// The value is above 2^48, or 0 where 0 makes no sense.
-    pub fn check(&self, value: u64) -> Result<(), ProfileError> {
-        let is_rate = self.name.ends_with("_per_s");
-        let min = u64::from(is_rate || NEVER_ZERO.contains(&self.name));
+    /// There is no quantity of this name, or the value is above 2^48, or 0 where 0 makes no sense.
+    pub fn checked(name: &str, value: u64) -> Result<&'static Self, ProfileError> {
+        let quantity = Self::named(name).ok_or_else(|| ProfileError::Unknown(name.to_owned()))?;
+        let is_rate = name.ends_with("_per_s");
+        let min = u64::from(is_rate || NEVER_ZERO.contains(&name));
         if (min..=MAX_VALUE).contains(&value) {
-            return Ok(());
+            return Ok(quantity);
         }
-        Err(ProfileError::Range { name: self.name, value, min, max: MAX_VALUE })
+        Err(ProfileError::Range { name: quantity.name, value, min, max: MAX_VALUE })
     }
 
     /// Returns the table of the file, and the key in it.
