@@ -1,5 +1,6 @@
 //! The configuration of a cluster.
 
+use probeline_transport::engine::setup::{check_memory, check_sizes};
 use probeline_transport::{AtomicScope, Caps, Geometry, MAX_OWNERS, Owner, SetupError, Sizes};
 
 use crate::fabric::{Entry, Member};
@@ -36,11 +37,11 @@ pub enum DirectAccess {
 pub struct Config {
     /// The number of owners, 1 to 4096.
     pub owners: u32,
-    /// Words in each owner's window, 1 to 2^32.
+    /// Words in each owner's window, at least 1. All memory must fit this machine.
     pub window_words: u64,
-    /// Slots of each engine, 1 to 65536.
+    /// Slots of each engine, at least 1.
     pub slots: u32,
-    /// Words in each slot, a multiple of 8 from 8 to 65536; also the longest READ or WRITE.
+    /// Words in each slot, a multiple of 8, at least 8; also the longest READ or WRITE.
     pub slot_words: u32,
     /// Operations in flight on each engine, 1 to 65536.
     pub depth: u32,
@@ -88,17 +89,8 @@ impl Default for Config {
     }
 }
 
-/// A generous bound: a NIC's lengths have 32 bits.
-const MAX_WINDOW_WORDS: u64 = 1 << 32;
 /// Above the queue depth of every device.
-const MAX_DEPTH: u64 = 1 << 16;
-/// The deepest queue needs no more slots than this.
-const MAX_SLOTS: u64 = 1 << 16;
-/// 512 KiB, above the size of any chunk.
-const MAX_SLOT_WORDS: u64 = 1 << 16;
-/// All windows, slots and buffers of operations in flight together: 64 GiB. A larger total is
-/// assumed to be a typing error.
-const MAX_TOTAL_WORDS: u64 = 1 << 33;
+const MAX_DEPTH: u32 = 1 << 16;
 
 const WORD_BYTES: u64 = probeline_transport::WORD_BYTES as u64;
 /// Bytes that an allocator adds to each buffer for its header and rounding.
@@ -114,16 +106,12 @@ impl Config {
 
     pub(crate) fn check(&self) -> Result<(), SetupError> {
         SetupError::check("owners", self.owners.into(), 1, MAX_OWNERS.into())?;
-        SetupError::check("window_words", self.window_words, 1, MAX_WINDOW_WORDS)?;
-        SetupError::check("slots", self.slots.into(), 1, MAX_SLOTS)?;
-        SetupError::check("slot_words", self.slot_words.into(), 8, MAX_SLOT_WORDS)?;
-        SetupError::check("depth", self.depth.into(), 1, MAX_DEPTH)?;
-        if !self.slot_words.is_multiple_of(8) {
-            return Err(SetupError::Sizes(
-                "the words of a slot must be a multiple of 8, at least 8",
-            ));
-        }
-        SetupError::check("words in all", self.total_words(), 1, MAX_TOTAL_WORDS)?;
+        let Self { window_words, slots, slot_words, depth, .. } = *self;
+        let sizes = Sizes { window_words, slots, slot_words, depth };
+        check_sizes(&sizes, MAX_DEPTH)?;
+        // An operation in flight has a buffer as long as a slot, or two if its words may be torn.
+        let slots = slots.saturating_add(self.records() * 2);
+        check_memory(&Sizes { slots, ..sizes }, self.owners)?;
         self.check_faults()
     }
 
@@ -143,13 +131,6 @@ impl Config {
         )?;
         let after_ops = f.death.map_or(1, |death| death.after_ops);
         SetupError::check("death.after_ops", after_ops, 1, u64::MAX)
-    }
-
-    /// Returns the words of all windows, slots and buffers; at most 2^12 times 2^35, so the sum
-    /// cannot overflow.
-    fn total_words(&self) -> u64 {
-        let slots = u64::from(self.slots) + u64::from(self.records()) * 2;
-        u64::from(self.owners) * (self.window_words + slots * u64::from(self.slot_words))
     }
 
     /// Returns the number of records of one engine: `depth` in flight and, if effects may be late,
@@ -221,24 +202,15 @@ mod tests {
     fn names_invalid_field() {
         let good = Config::default();
         assert_eq!(good.check(), Ok(()));
-        let faults = Faults::none();
-        let sized = |field, config| (field, config);
+        let with = |faults| Config { faults, ..good };
+        let (done, late) = (600_000, 400_001);
+        let faults = Faults { error_done_ppm: done, error_late_ppm: late, ..Faults::none() };
         for (field, config) in [
-            sized("owners", Config { owners: 0, ..good }),
-            sized("owners", Config { owners: 4_097, ..good }),
-            sized("window_words", Config { window_words: 0, ..good }),
-            sized("slots", Config { slots: 0, ..good }),
-            sized("slot_words", Config { slot_words: 0, ..good }),
-            sized("depth", Config { depth: 0, ..good }),
-            sized("words in all", Config { owners: 4_096, window_words: 1 << 32, ..good }),
-            sized("slow_factor", Config { faults: Faults { slow_ppm: 1, ..faults }, ..good }),
-            sized(
-                "the sum of the error ppm",
-                Config {
-                    faults: Faults { error_done_ppm: 600_000, error_late_ppm: 400_001, ..faults },
-                    ..good
-                },
-            ),
+            ("owners", Config { owners: 0, ..good }),
+            ("owners", Config { owners: 4_097, ..good }),
+            ("the depth", Config { depth: 0, ..good }),
+            ("slow_factor", with(Faults { slow_ppm: 1, ..Faults::none() })),
+            ("the sum of the error ppm", with(faults)),
         ] {
             let found = config.check();
             assert!(
@@ -248,6 +220,12 @@ mod tests {
         }
         let odd = Config { slot_words: 12, ..good };
         assert!(matches!(odd.check(), Err(SetupError::Sizes(_))));
+        for large in [
+            Config { owners: 4_096, window_words: 1 << 32, ..good },
+            Config { depth: 1 << 16, slot_words: 1 << 30, ..good },
+        ] {
+            assert!(matches!(large.check(), Err(SetupError::Memory { .. })), "{large:?}");
+        }
     }
 
     #[test]
