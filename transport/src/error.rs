@@ -227,10 +227,8 @@ pub enum SetupError {
         max: u64,
     },
     /// An engine or its storage is too small for the parts that it is divided into.
-    #[error("{what} need {needed} {size}, there are {found}: {advice}")]
+    #[error("the channels need {needed} {size}, there are {found}: {advice}")]
     TooSmall {
-        /// The parts that need the size.
-        what: &'static str,
         /// The unit that is short, such as words or slots.
         size: &'static str,
         /// The number of these units that the parts need.

@@ -103,8 +103,9 @@ pub trait Exchange {
         }
         let me = self.me().0 as usize;
         for term in terms {
-            let all = all_gather_u64(self, term.value(), &mut *buffer)?;
-            all.enumerate().filter(|(owner, _)| *owner != me).for_each(|(_, word)| term.add(word));
+            self.all_gather(&term.to_bytes(), buffer.as_flattened_mut())?;
+            let others = buffer.iter().enumerate().filter(|(owner, _)| *owner != me);
+            others.for_each(|(_, word)| term.add(u64::from_le_bytes(*word)));
         }
         Ok(())
     }
@@ -168,29 +169,6 @@ impl<E: Exchange + ?Sized> Exchange for &mut E {
     fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
         (**self).reduce(call, terms)
     }
-}
-
-/// Gathers a number from each owner, in the order of owners. `buffer` has one element for each
-/// owner.
-///
-/// ```
-/// use probeline_transport::{Alone, all_gather_u64};
-///
-/// let mut buffer = [[0; 8]; 1];
-/// let sum: u64 = all_gather_u64(&mut Alone, 7, &mut buffer)?.sum();
-/// assert_eq!(sum, 7);
-/// # Ok::<(), probeline_transport::ExchangeError>(())
-/// ```
-///
-/// # Errors
-/// As for [`Exchange::all_gather`].
-pub fn all_gather_u64<'b, E: Exchange + ?Sized>(
-    exchange: &mut E,
-    mine: u64,
-    buffer: &'b mut [[u8; 8]],
-) -> Result<impl ExactSizeIterator<Item = u64> + use<'b, E>, ExchangeError> {
-    exchange.all_gather(&mine.to_le_bytes(), buffer.as_flattened_mut())?;
-    Ok(buffer.iter().map(|bytes| u64::from_le_bytes(*bytes)))
 }
 
 /// The exchange of a job with one member.

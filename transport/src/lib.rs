@@ -49,7 +49,7 @@ pub use caps::{AtomicScope, Caps, Geometry, Sizes};
 pub use completion::{Completion, Token};
 pub use copy::{begin_with, load_bytes, load_words, store_bytes, store_words};
 pub use error::{ExchangeError, Exit, Fault, OpError, PostError, SetupError};
-pub use exchange::{Alone, Exchange, all_gather_u64};
+pub use exchange::{Alone, Exchange};
 pub use fingerprint::Fingerprint;
 pub use own::{OwnRead, read_own};
 pub use prefetch::{prefetch, prefetch_far};

@@ -462,7 +462,7 @@ fn check(size: &'static str, needed: u64, found: u64) -> Result<(), SetupError> 
         STORAGE => "pass longer storage",
         _ => "open a larger engine, or plan smaller parts",
     };
-    Err(SetupError::TooSmall { what: "the channels", size, needed, found, advice })
+    Err(SetupError::TooSmall { size, needed, found, advice })
 }
 
 const STORAGE: &str = "entries of storage";

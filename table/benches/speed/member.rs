@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use probeline_exchange::{Thread, threads_within};
 use probeline_pin::{Affinity, Placement, Topology};
-use probeline_transport::{Exchange, all_gather_u64};
+use probeline_transport::Exchange;
 
 use super::Result;
 use super::keys::{BLOCK, Key, Keys};
@@ -99,9 +99,8 @@ impl Member {
     pub(crate) fn sums<const N: usize>(&mut self, mut rates: [f64; N]) -> Result<[f64; N]> {
         for rate in &mut rates {
             let mut all = [[0; 8]; THREADS];
-            *rate = all_gather_u64(&mut self.exchange, rate.to_bits(), &mut all)?
-                .map(f64::from_bits)
-                .sum();
+            self.exchange.all_gather(&rate.to_le_bytes(), all.as_flattened_mut())?;
+            *rate = all.into_iter().map(f64::from_le_bytes).sum();
         }
         Ok(rates)
     }

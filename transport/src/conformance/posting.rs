@@ -33,15 +33,7 @@ fn depth(rig: &mut Rig<'_>) -> Result<(), Failure> {
                 let full = Failure::from(PostError::Full).0;
                 same("a post beyond depth", refused, Some(full))?;
             }
-            let mut seen = vec![false; depth as usize];
-            for left in (0..depth).rev() {
-                let completion = rig.next()?;
-                completion.result?;
-                let index = usize::try_from(completion.token.0).unwrap_or(usize::MAX);
-                let fresh = seen.get_mut(index).is_some_and(|s| !core::mem::replace(s, true));
-                same(format_args!("token {index} is one of ours, once"), fresh, true)?;
-                same("in flight", rig.transport.in_flight(), left)?;
-            }
+            rig.finish_all()?;
         }
         Ok(())
     })
@@ -137,10 +129,7 @@ fn no_trace(rig: &mut Rig<'_>) -> Result<(), Failure> {
             let beyond = rig.transport.fetch_add(Token(77), word(peer, 20), 1000);
             same("a post beyond depth", beyond, Err(PostError::Full))?;
         }
-        for _ in 0..depth {
-            let token = rig.next()?.token.0;
-            same("one of the accepted", token < u64::from(depth), true)?;
-        }
+        rig.finish_all()?;
         let mut more = [Completion::default(); 4];
         same("completions of refused posts", rig.transport.poll(&mut more)?, 0)?;
         same("the sum", rig.read_word(word(peer, 20))?, u64::from(depth))?;
@@ -172,12 +161,7 @@ fn small_buffers(rig: &mut Rig<'_>) -> Result<(), Failure> {
             same("poll into nothing", rig.transport.poll(&mut [])?, 0)?;
         }
         same("in flight", rig.transport.in_flight(), 4)?;
-        let mut seen = [false; 4];
-        for _ in 0..4 {
-            let token = usize::try_from(rig.next()?.token.0).unwrap_or(4);
-            let fresh = seen.get_mut(token).is_some_and(|s| !core::mem::replace(s, true));
-            same("a fresh token", fresh, true)?;
-        }
+        rig.finish_all()?;
         same("nothing more", rig.transport.poll(&mut [Completion::default(); 2])?, 0)
     })
 }

@@ -137,6 +137,20 @@ impl<'a> Rig<'a> {
         Ok(completion.result?)
     }
 
+    /// Polls until all operations in flight have completed: each once, with the tokens from 0 on.
+    pub(super) fn finish_all(&mut self) -> Result<(), Failure> {
+        let mut seen = vec![false; self.transport.in_flight() as usize];
+        for left in (0..self.transport.in_flight()).rev() {
+            let completion = self.next()?;
+            completion.result?;
+            let index = usize::try_from(completion.token.0).unwrap_or(usize::MAX);
+            let fresh = seen.get_mut(index).is_some_and(|s| !core::mem::replace(s, true));
+            same(format_args!("token {index} is one of ours, once"), fresh, true)?;
+            same("in flight", self.transport.in_flight(), left)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn read(&mut self, from: Segment, into: Local) -> Result<Vec<u64>, Failure> {
         self.transport.read(Token(1), from, into)?;
         self.finish(1)?;

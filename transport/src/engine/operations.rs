@@ -408,22 +408,6 @@ mod tests {
     }
 
     #[test]
-    fn removes_operation_once() {
-        let mut ledger = Ledger::new(2);
-        let operation = |token| Operation { token: Token(token), ..Operation::default() };
-        assert!(ledger.is_empty() && ledger.next() == 0);
-        let first = ledger.insert(operation(7)).unwrap();
-        let second = ledger.insert(operation(8)).unwrap();
-        assert!(ledger.is_full() && ledger.insert(operation(9)).is_none());
-        assert_eq!(ledger.remove(second).unwrap().token, Token(8));
-        assert!(ledger.remove(second).is_none() && ledger.remove(77).is_none());
-        assert_eq!((ledger.len(), ledger.insert(operation(9))), (1, Some(second)));
-        assert_eq!(ledger.remove(first).unwrap().token, Token(7));
-        assert_eq!(ledger.remove_any().unwrap().token, Token(9));
-        assert!(ledger.remove_any().is_none() && ledger.is_empty());
-    }
-
-    #[test]
     fn insert_then_remove() {
         let slots = [0, 7, MAX_SLOTS - 1].map(Slot);
         let kinds = slots.into_iter().flat_map(|slot| [Kind::Read(slot), Kind::Write(slot)]);
@@ -462,6 +446,10 @@ mod tests {
                 assert_eq!(ledger.len() as usize, model.iter().flatten().count());
                 assert_eq!(ledger.is_full(), ledger.len() == 3);
             }
+            while let Some(removed) = ledger.remove_any() {
+                assert!(model.iter_mut().any(|it| it.take_if(|it| *it == removed.token).is_some()));
+            }
+            assert!(ledger.is_empty() && model == [None; 3]);
         }
     }
 
