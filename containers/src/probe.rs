@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 
 use probeline_pipeline::{Completed, Error, Machine, Next, Port, Run, Step};
 use probeline_transport::line::Compare;
-use probeline_transport::{Local, RemoteWord, Segment, Transport};
+use probeline_transport::{RemoteWord, Segment, SlotRange, Transport};
 
 use crate::element::{Context, Direct, MAX_ATTEMPTS};
 #[cfg(test)]
@@ -159,12 +159,12 @@ impl<Q: Copy, O: Copy> Probe<Q, O> {
         first: u32,
         context: &Context<B>,
         port: &Port<'_, impl Transport>,
-    ) -> Result<(Segment, Local), Error> {
+    ) -> Result<(Segment, SlotRange), Error> {
         let words = context.detail.bucket_words();
         let (start, words) = (self.passed * words + first, words - first);
         let RemoteWord { owner, index } = self.group(context)?.start;
         let at = RemoteWord { owner, index: index + u64::from(start) };
-        Ok((Segment { start: at, words }, Local { slot: port.slot(0), start, words }))
+        Ok((Segment { start: at, words }, SlotRange { slot: port.slot(0), start, words }))
     }
 
     /// Decides what follows, from the true first word of the bucket or from what was read of it, and from the
@@ -237,7 +237,7 @@ where
         match self.due {
             Decision::Pass => {
                 let group = self.group(context)?;
-                port.read(0, group, Local { start: 0, words: group.words, ..slot })?;
+                port.read(0, group, SlotRange { start: 0, words: group.words, ..slot })?;
             }
             Decision::Wait(_) => port.read(0, at, slot)?,
             Decision::Swap { expected, new, .. } => {

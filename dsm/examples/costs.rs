@@ -12,7 +12,7 @@ use probeline_dsm::{Config, Operation, Region};
 use probeline_exchange::{Job, Options, Start, join};
 use probeline_shm::{Builder, Engine};
 use probeline_transport::{
-    Completion, Exchange, Local, Owner, RemoteWord, Request, Segment, Slot, Token, Transport,
+    Completion, Exchange, Owner, RemoteWord, Request, Segment, Slot, SlotRange, Token, Transport,
 };
 
 const OPERATIONS: usize = 32;
@@ -119,10 +119,10 @@ impl Bare {
 }
 
 /// Words of a page of rank 1, and those of a slot.
-fn words(page: usize, words: u32) -> (Segment, Local) {
+fn words(page: usize, words: u32) -> (Segment, SlotRange) {
     let index = page as u64 * u64::from(PAGE_WORDS);
     let at = Segment { start: RemoteWord { owner: Owner(1), index }, words };
-    (at, Local { slot: Slot((page % OPERATIONS) as u32), start: 0, words })
+    (at, SlotRange { slot: Slot((page % OPERATIONS) as u32), start: 0, words })
 }
 
 fn fetches(job: &mut Job) -> Outcome<()> {

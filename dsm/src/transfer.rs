@@ -1,7 +1,7 @@
 //! The machine of a region's operations: fetch a page, send its changes, acquire a lock, pass it on.
 
 use probeline_pipeline::{Completed, Error, Machine, Next, Port, Run, Step, Stop};
-use probeline_transport::{Local, PostError, Segment, Transport};
+use probeline_transport::{PostError, Segment, SlotRange, Transport};
 
 use crate::config::{HEAD_WORDS, part_of};
 use crate::context::{Context, pieces};
@@ -95,8 +95,8 @@ impl<M: AsMut<[u64]>> Run<Context<M>> for Transfer {
 }
 
 /// Returns words of the operation's slot.
-fn slot_words(port: &Port<'_, impl Transport>, start: u32, words: u32) -> Local {
-    Local { slot: port.slot(0), start, words }
+fn slot_words(port: &Port<'_, impl Transport>, start: u32, words: u32) -> SlotRange {
+    SlotRange { slot: port.slot(0), start, words }
 }
 
 /// The part of the atomic by which a rank registers in the directory.

@@ -120,11 +120,7 @@ fn use_region() -> Option<()> {
 }
 
 /// Inserts keys through blocking calls and in batches, then finds them through `submit`.
-fn fill<S, K>(
-    table: &mut Set<Memory, S, K>,
-    keys: u64,
-    key: impl Fn(u64) -> K::Key,
-) -> Option<()>
+fn fill<S, K>(table: &mut Set<Memory, S, K>, keys: u64, key: impl Fn(u64) -> K::Key) -> Option<()>
 where
     S: AsMut<[OperationOf<K>]>,
     K: Keys,

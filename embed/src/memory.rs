@@ -6,8 +6,8 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use probeline_transport::{
-    AtomicScope, Caps, Completion, Fault, Geometry, Local, Owner, PostError, Request, Segment,
-    Slot, Token, Transport,
+    AtomicScope, Caps, Completion, Fault, Geometry, Owner, PostError, Request, Segment, Slot,
+    SlotRange, Token, Transport,
 };
 
 const WINDOW_WORDS: usize = 4096 + 8;
@@ -24,17 +24,17 @@ struct Slots([SlotWords; SLOTS]);
 
 impl Slots {
     /// Returns the words of `at`; an empty slice unless `at` lies in a slot.
-    fn get(&self, at: Local) -> &[u64] {
+    fn get(&self, at: SlotRange) -> &[u64] {
         let slot = self.0.get(at.slot.0 as usize);
         slot.and_then(|slot| slot.0.get(Self::range(at))).unwrap_or_default()
     }
 
-    fn get_mut(&mut self, at: Local) -> &mut [u64] {
+    fn get_mut(&mut self, at: SlotRange) -> &mut [u64] {
         let slot = self.0.get_mut(at.slot.0 as usize);
         slot.and_then(|slot| slot.0.get_mut(Self::range(at))).unwrap_or_default()
     }
 
-    fn range(at: Local) -> core::ops::Range<usize> {
+    fn range(at: SlotRange) -> core::ops::Range<usize> {
         at.start as usize..at.start as usize + at.words as usize
     }
 }
@@ -87,7 +87,7 @@ impl Memory {
         }
     }
 
-    fn check_slot(&self, at: Local) -> Result<(), PostError> {
+    fn check_slot(&self, at: SlotRange) -> Result<(), PostError> {
         if !self.geometry.contains_local(at) {
             return Err(PostError::OutOfRange);
         }
@@ -166,12 +166,12 @@ impl Transport for Memory {
         Ok(reported)
     }
 
-    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
+    fn landed(&self, at: SlotRange) -> Result<&[u64], PostError> {
         self.check_slot(at)?;
         Ok(self.slots.get(at))
     }
 
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
+    fn staged(&mut self, at: SlotRange) -> Result<&mut [u64], PostError> {
         self.check_slot(at)?;
         Ok(self.slots.get_mut(at))
     }

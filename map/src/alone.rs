@@ -5,7 +5,7 @@
 //! machine, which the model check covers, does not have as well.
 
 use probeline_pipeline::{Alone, Error, Plain};
-use probeline_transport::{Local, PostError, Request as Post, Transport};
+use probeline_transport::{PostError, Request as Post, SlotRange, Transport};
 
 use crate::Operation;
 use crate::context::Context;
@@ -67,7 +67,7 @@ where
             Some(_) => layout.segment(self.present),
             None => layout.body(self.present),
         };
-        let from = Local { slot: self.alone.slot(STAGED), start: 0, words: to.words };
+        let from = SlotRange { slot: self.alone.slot(STAGED), start: 0, words: to.words };
         let staged = self.alone.staged(from)?;
         let body = match control {
             None => staged,
@@ -122,7 +122,7 @@ where
         let place = layout.candidate(self.hash, nth);
         self.present = place;
         let from = layout.segment(place);
-        let into = Local { slot: self.alone.slot(LANDING), start: 0, words: from.words };
+        let into = SlotRange { slot: self.alone.slot(LANDING), start: 0, words: from.words };
         self.alone.run(Post::Read { from, into })?;
         let (control, body) = self.alone.landed(into)?.split_first().unwrap_or((&0, &[]));
         let control = Control(*control);

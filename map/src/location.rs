@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::{Error, Plain};
-use probeline_transport::{Local, Owner, PostError, Request as Post, Transport};
+use probeline_transport::{Owner, PostError, Request as Post, SlotRange, Transport};
 
 use crate::direct::{BucketWords, EngineWords};
 use crate::entries::{Found, entry};
@@ -75,7 +75,7 @@ where
     fn read(&mut self, place: Place) -> Result<Found<K, V>, Error> {
         let from = self.context().layout.segment(place);
         let mut alone = self.pipeline().alone().ok_or(Error::Busy)?;
-        let into = Local { slot: alone.slot(LANDING), start: 0, words: from.words };
+        let into = SlotRange { slot: alone.slot(LANDING), start: 0, words: from.words };
         alone.run(Post::Read { from, into })?;
         let words = self.transport().landed(into)?.iter().copied();
         Ok(entry(words, self.context(), place))

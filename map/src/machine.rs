@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use probeline_pipeline::{
     Completed, Error, Machine, Next as NextStep, Plain, Port, Run, Step, Stop,
 };
-use probeline_transport::{Local, PostError, RemoteWord, Segment, Transport};
+use probeline_transport::{PostError, RemoteWord, Segment, SlotRange, Transport};
 
 use crate::context::Context;
 use crate::control::{Control, State};
@@ -577,7 +577,7 @@ impl<K: Plain, V: Plain> Progress<K, V> {
         let Some(value) = request.value() else { return Err(Error::Idle.into()) };
         let place = self.place(context, self.target.nth);
         let body = context.layout.body(place);
-        let staged = Local { slot: port.slot(STAGED), start: 0, words: body.words };
+        let staged = SlotRange { slot: port.slot(STAGED), start: 0, words: body.words };
         store_entry(key.bytes(), value.bytes(), port.staged(staged)?);
         port.write(WRITE, staged, body)?;
         self.awaited |= 1 << WRITE;
@@ -604,7 +604,7 @@ impl<K: Plain, V: Plain> Progress<K, V> {
         #[allow(clippy::cast_possible_truncation)]
         let part = COMPARE + nth as u8;
         if self.words_are_whole(port) {
-            let into = Local { start: nth, ..self.landing(port, 1) };
+            let into = SlotRange { start: nth, ..self.landing(port, 1) };
             port.read(part, Segment { start, words: 1 }, into)?;
         } else {
             port.fetch_add(part, start, 0)?;
@@ -724,8 +724,8 @@ impl<K: Plain, V: Plain> Progress<K, V> {
         context.goal(self.hash, writes(request))
     }
 
-    fn landing(&self, port: &Port<'_, impl Transport>, words: u32) -> Local {
-        Local { slot: port.slot(LANDING), start: 0, words }
+    fn landing(&self, port: &Port<'_, impl Transport>, words: u32) -> SlotRange {
+        SlotRange { slot: port.slot(LANDING), start: 0, words }
     }
 }
 

@@ -4,7 +4,9 @@ use crate::common::{AnyMap, on_shm, open, sim};
 use probeline_exchange::testing::AnyEngine;
 use probeline_map::{Config, Location, Map, Operation, OperationError, Written};
 use probeline_sim::Cluster;
-use probeline_transport::{Local, Owner, PostError, RemoteWord, Segment, Slot, Token, Transport};
+use probeline_transport::{
+    Owner, PostError, RemoteWord, Segment, Slot, SlotRange, Token, Transport,
+};
 
 fn add(map: &mut AnyMap<u64, u64>, key: u64, addend: u64) -> Written {
     map.update(&key, |old| Some(old.copied().unwrap_or(0) + addend)).unwrap()
@@ -97,7 +99,7 @@ fn bucket_read_ignores_foreign_completions() {
     let mut engine = cluster.engine(Owner(0)).unwrap();
     let start = RemoteWord { owner: Owner(0), index: 0 };
     let last = Slot(engine.geometry().slots - 1);
-    let into = Local { slot: last, start: 0, words: 1 };
+    let into = SlotRange { slot: last, start: 0, words: 1 };
     engine.read(Token(0), Segment { start, words: 1 }, into).unwrap();
     engine.kick();
     let storage = vec![Operation::EMPTY; 4];

@@ -4,7 +4,9 @@
 use core::ops::{Range, RangeInclusive};
 use core::time::Duration;
 
-use probeline::transport::{Completion, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
+use probeline::transport::{
+    Completion, Owner, RemoteWord, Segment, Slot, SlotRange, Token, Transport,
+};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -193,7 +195,7 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
         };
         let index = after(value, start + self.random.random_range(0..places));
         let at = RemoteWord { owner: owner.unwrap_or(Owner(0)), index };
-        let (token, local) = (Token(slot.into()), Local { slot: Slot(slot), start: 0, words });
+        let (token, local) = (Token(slot.into()), SlotRange { slot: Slot(slot), start: 0, words });
         match operation {
             Operation::Read { words } => {
                 self.engine.read(token, Segment { start: at, words }, local)?;
@@ -210,7 +212,7 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
     /// Returns the old value of an atomic, or the first word of a READ.
     fn value(&self, operation: Operation, slot: u32, old: u64) -> Result<u64> {
         let Operation::Read { words } = operation else { return Ok(old) };
-        let landed = self.engine.landed(Local { slot: Slot(slot), start: 0, words })?;
+        let landed = self.engine.landed(SlotRange { slot: Slot(slot), start: 0, words })?;
         Ok(landed.first().copied().unwrap_or(0))
     }
 }

@@ -2,14 +2,14 @@
 
 use core::hint::black_box;
 
-use probeline::transport::{Completion, Local, Segment, Slot, Token, Transport};
+use probeline::transport::{Completion, Segment, Slot, SlotRange, Token, Transport};
 use probeline_programs::Timed;
 
 use crate::failure::Result;
 
 /// Reads into a slot and waits for it; returns the first word.
 pub(crate) fn read<T: Timed>(engine: &mut T, from: Segment, slot: Slot) -> Result<u64> {
-    let into = Local { slot, start: 0, words: from.words };
+    let into = SlotRange { slot, start: 0, words: from.words };
     engine.read(Token(0), from, into)?;
     wait(engine)?;
     Ok(engine.landed(into)?.first().copied().unwrap_or(0))

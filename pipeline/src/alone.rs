@@ -1,6 +1,8 @@
 //! One-sided operations that a structure awaits one by one while nothing else is in flight.
 
-use probeline_transport::{Completion, Local, OpError, PostError, Request, Slot, Token, Transport};
+use probeline_transport::{
+    Completion, OpError, PostError, Request, Slot, SlotRange, Token, Transport,
+};
 
 use crate::error::Error;
 use crate::machine::{Machine, Run};
@@ -87,7 +89,7 @@ where
     /// # Errors
     /// As for [`Transport::landed`].
     #[inline(always)]
-    pub fn landed(&self, at: Local) -> Result<&[u64], PostError> {
+    pub fn landed(&self, at: SlotRange) -> Result<&[u64], PostError> {
         self.pipeline.transport.landed(at)
     }
 
@@ -96,7 +98,7 @@ where
     /// # Errors
     /// As for [`Transport::staged`].
     #[inline(always)]
-    pub fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
+    pub fn staged(&mut self, at: SlotRange) -> Result<&mut [u64], PostError> {
         self.pipeline.transport.staged(at)
     }
 

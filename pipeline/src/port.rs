@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU64;
 
 use probeline_transport::{
-    Caps, Local, PostError, RemoteWord, Request, Segment, Slot, Token, Transport,
+    Caps, PostError, RemoteWord, Request, Segment, Slot, SlotRange, Token, Transport,
 };
 
 use crate::error::Stop;
@@ -67,7 +67,7 @@ impl<T: Transport> Port<'_, T> {
     /// # Errors
     /// As for [`post`](Self::post).
     #[inline]
-    pub fn read(&mut self, part: u8, from: Segment, into: Local) -> Result<(), Stop> {
+    pub fn read(&mut self, part: u8, from: Segment, into: SlotRange) -> Result<(), Stop> {
         self.post(part, Request::Read { from, into })
     }
 
@@ -76,7 +76,7 @@ impl<T: Transport> Port<'_, T> {
     /// # Errors
     /// As for [`post`](Self::post).
     #[inline]
-    pub fn write(&mut self, part: u8, from: Local, to: Segment) -> Result<(), Stop> {
+    pub fn write(&mut self, part: u8, from: SlotRange, to: Segment) -> Result<(), Stop> {
         self.post(part, Request::Write { from, to })
     }
 
@@ -109,7 +109,7 @@ impl<T: Transport> Port<'_, T> {
     /// # Errors
     /// [`PostError`] while a READ or WRITE on the slot is in flight, or if `at` is out of range.
     #[inline]
-    pub fn landed(&self, at: Local) -> Result<&[u64], PostError> {
+    pub fn landed(&self, at: SlotRange) -> Result<&[u64], PostError> {
         self.transport.landed(at)
     }
 
@@ -118,7 +118,7 @@ impl<T: Transport> Port<'_, T> {
     /// # Errors
     /// As for [`landed`](Self::landed).
     #[inline]
-    pub fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
+    pub fn staged(&mut self, at: SlotRange) -> Result<&mut [u64], PostError> {
         self.transport.staged(at)
     }
 

@@ -8,7 +8,7 @@ use probeline_pipeline::{
 };
 use probeline_sim::{Cluster, Config, Engine, Model};
 use probeline_transport::{
-    Completion, Fault, Local, OpError, Owner, PostError, RemoteWord, Request, Segment, Token,
+    Completion, Fault, OpError, Owner, PostError, RemoteWord, Request, Segment, SlotRange, Token,
     Transport, forward_transport,
 };
 
@@ -36,7 +36,7 @@ impl Run<()> for Faulty {
             Self::ReadsTwice => (0, 2),
         };
         for nth in 0..reads {
-            let into = Local { slot: port.slot(slot), start: nth.into(), words: 1 };
+            let into = SlotRange { slot: port.slot(slot), start: nth.into(), words: 1 };
             let word = RemoteWord { owner: Owner(1), index: 0 };
             port.read(nth, Segment { start: word, words: 1 }, into)?;
         }

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::collections::HashMap;
 
-use probeline::transport::{Completion, Local, Segment, Slot, Token};
+use probeline::transport::{Completion, Segment, Slot, SlotRange, Token};
 
 use crate::{Error, Timed};
 
@@ -21,7 +21,7 @@ pub(crate) fn read_all(
     // Ends, because every operation that the transport accepts completes.
     loop {
         for (slot, from) in free.drain(..).zip(reads.by_ref()) {
-            let into = Local { slot: Slot(slot), start: 0, words: from.words };
+            let into = SlotRange { slot: Slot(slot), start: 0, words: from.words };
             engine.read(Token(slot.into()), from, into)?;
             landing.insert(Token(slot.into()), into);
         }

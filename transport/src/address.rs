@@ -36,7 +36,7 @@ pub struct Slot(pub u32);
 
 /// A run of `words` words of a slot, from its word `start` on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Local {
+pub struct SlotRange {
     /// The slot.
     pub slot: Slot,
     /// The first word.

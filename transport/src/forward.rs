@@ -71,13 +71,13 @@ macro_rules! forward_transport {
     };
     (@landed [$($deref:tt)*] [$($field:tt)*]) => {
         #[inline]
-        fn landed(&self, at: $crate::Local) -> Result<&[u64], $crate::PostError> {
+        fn landed(&self, at: $crate::SlotRange) -> Result<&[u64], $crate::PostError> {
             ($($deref)* self $($field)*).landed(at)
         }
     };
     (@staged [$($deref:tt)*] [$($field:tt)*]) => {
         #[inline]
-        fn staged(&mut self, at: $crate::Local) -> Result<&mut [u64], $crate::PostError> {
+        fn staged(&mut self, at: $crate::SlotRange) -> Result<&mut [u64], $crate::PostError> {
             ($($deref)* self $($field)*).staged(at)
         }
     };

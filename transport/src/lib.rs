@@ -43,7 +43,7 @@ mod prefetch;
 mod request;
 mod splitter;
 
-pub use address::{Local, Owner, RemoteWord, Segment, Slot};
+pub use address::{Owner, RemoteWord, Segment, Slot, SlotRange};
 pub use call::{Call, Term};
 pub use caps::{AtomicScope, Caps, Geometry, Sizes};
 pub use completion::{Completion, Token};
@@ -51,7 +51,7 @@ pub use copy::{begin_with, load_bytes, load_words, store_bytes, store_words};
 pub use error::{ExchangeError, Exit, Fault, OpError, PostError, SetupError};
 pub use exchange::{Alone, Exchange};
 pub use fingerprint::Fingerprint;
-pub use own::{OwnRead, read_own};
+pub use own::{OwnRead, read_own_window};
 pub use prefetch::{prefetch, prefetch_far};
 pub use request::Request;
 pub use splitter::{Channel, Pending, Splitter, StableMemory};
@@ -90,7 +90,7 @@ impl OneThread {
 ///   on [`Caps::write_then_atomic`].
 /// - A completed WRITE or atomic is visible to every operation that any owner posts afterwards, and
 ///   to the owner's own loads no later than the next [`Exchange::barrier`]. To see it earlier there,
-///   use [`read_own`].
+///   use [`read_own_window`].
 /// - A READ of many words is many single-word reads at unspecified times between its post and its
 ///   completion, not a snapshot. [`Caps::word_reads_whole`] says whether each word is whole.
 /// - An operation that completed in error may have taken effect, or may still take effect later.
@@ -128,7 +128,7 @@ pub trait Transport {
     /// # Errors
     /// As for [`post`](Self::post).
     #[inline]
-    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
+    fn read(&mut self, token: Token, from: Segment, into: SlotRange) -> Result<(), PostError> {
         self.post(token, Request::Read { from, into })
     }
 
@@ -137,7 +137,7 @@ pub trait Transport {
     /// # Errors
     /// As for [`post`](Self::post).
     #[inline]
-    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
+    fn write(&mut self, token: Token, from: SlotRange, to: Segment) -> Result<(), PostError> {
         self.post(token, Request::Write { from, to })
     }
 
@@ -184,14 +184,14 @@ pub trait Transport {
     /// # Errors
     /// [`PostError::Busy`] while an operation on the slot is in flight, [`PostError::OutOfRange`]
     /// if the range is empty or not in a slot.
-    fn landed(&self, at: Local) -> Result<&[u64], PostError>;
+    fn landed(&self, at: SlotRange) -> Result<&[u64], PostError>;
 
     /// Returns a slot range to fill before a [`write`](Self::write) is posted from it. A slot starts
     /// on a cache line ([`LINE_BYTES`]).
     ///
     /// # Errors
     /// As for [`landed`](Self::landed).
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError>;
+    fn staged(&mut self, at: SlotRange) -> Result<&mut [u64], PostError>;
 
     /// Returns the part of the shared memory that this process owns, zero when the engine is opened.
     ///

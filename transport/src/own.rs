@@ -2,9 +2,9 @@
 
 use core::sync::atomic::AtomicU64;
 
-use crate::{AtomicScope, Local, PostError, RemoteWord, Request, Segment, Token, Transport};
+use crate::{AtomicScope, PostError, RemoteWord, Request, Segment, SlotRange, Token, Transport};
 
-/// The result of [`read_own`]: the words, or a READ of them.
+/// The result of [`read_own_window`]: the words, or a READ of them.
 #[derive(Debug)]
 pub enum OwnRead<'t> {
     /// The words, which loads read now.
@@ -22,11 +22,11 @@ pub enum OwnRead<'t> {
 ///
 /// # Errors
 /// As for [`Transport::post`], even where no READ is needed, except for [`PostError::Full`].
-pub fn read_own<T: Transport + ?Sized>(
+pub fn read_own_window<T: Transport + ?Sized>(
     transport: &mut T,
     token: Token,
     first_word: u64,
-    into: Local,
+    into: SlotRange,
 ) -> Result<OwnRead<'_>, PostError> {
     let start = RemoteWord { owner: transport.geometry().me, index: first_word };
     let from = Segment { start, words: into.words };

@@ -1,6 +1,6 @@
 //! Requests, and the checks that every engine makes before it accepts one.
 
-use crate::{Caps, Geometry, Local, Owner, PostError, RemoteWord, Segment};
+use crate::{Caps, Geometry, Owner, PostError, RemoteWord, Segment, SlotRange};
 
 /// A one-sided operation to [post](crate::Transport::post).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,12 +13,12 @@ pub enum Request {
         /// The words to read.
         from: Segment,
         /// The slot range in which they land.
-        into: Local,
+        into: SlotRange,
     },
     /// A WRITE of the slot range `from` to `to`, of the same length.
     Write {
         /// The words to write.
-        from: Local,
+        from: SlotRange,
         /// The words that they replace.
         to: Segment,
     },
@@ -58,7 +58,7 @@ impl Request {
     /// Returns the slot range of a READ or WRITE.
     #[inline]
     #[must_use]
-    pub fn local(&self) -> Option<Local> {
+    pub fn local(&self) -> Option<SlotRange> {
         match *self {
             Self::Read { into: local, .. } | Self::Write { from: local, .. } => Some(local),
             Self::CompareAndSwap { .. } | Self::FetchAdd { .. } => None,
@@ -114,7 +114,7 @@ impl Geometry {
     /// Returns whether `at` is a run of at least one word within some slot.
     #[inline]
     #[must_use]
-    pub fn contains_local(&self, at: Local) -> bool {
+    pub fn contains_local(&self, at: SlotRange) -> bool {
         let end = u64::from(at.start) + u64::from(at.words);
         at.slot.0 < self.slots && at.words > 0 && end <= u64::from(self.slot_words)
     }

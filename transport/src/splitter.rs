@@ -6,8 +6,8 @@ use core::cell::Cell;
 use core::sync::atomic::AtomicU64;
 
 use crate::{
-    Caps, Completion, Fault, Geometry, Local, OpError, PostError, RemoteWord, Request, Segment,
-    SetupError, Sizes, Slot, Token, Transport,
+    Caps, Completion, Fault, Geometry, OpError, PostError, RemoteWord, Request, Segment,
+    SetupError, Sizes, Slot, SlotRange, Token, Transport,
 };
 
 /// An engine whose memory can be seen by one channel while another channel posts and polls.
@@ -279,8 +279,8 @@ impl<T: StableMemory> Channel<'_, '_, T> {
 
     /// Translates a checked slot range of this channel to the engine's slots.
     #[inline]
-    fn local(&self, at: Local) -> Local {
-        Local { slot: Slot(at.slot.0 + self.part.first_slot), ..at }
+    fn local(&self, at: SlotRange) -> SlotRange {
+        SlotRange { slot: Slot(at.slot.0 + self.part.first_slot), ..at }
     }
 
     /// Translates a checked request to the engine's addresses.
@@ -301,7 +301,7 @@ impl<T: StableMemory> Channel<'_, '_, T> {
     }
 
     #[inline]
-    fn checked_local(&self, at: Local) -> Result<Local, PostError> {
+    fn checked_local(&self, at: SlotRange) -> Result<SlotRange, PostError> {
         if self.part.geometry.contains_local(at) {
             Ok(self.local(at))
         } else {
@@ -407,7 +407,7 @@ impl<T: StableMemory> Transport for Channel<'_, '_, T> {
     }
 
     #[inline]
-    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
+    fn landed(&self, at: SlotRange) -> Result<&[u64], PostError> {
         let at = self.checked_local(at)?;
         let words = self.shared.with(|engine| engine.landed(at).map(core::ptr::from_ref));
         // SAFETY: the words outlive the engine's borrow, which outlives `self`, by `StableMemory`.
@@ -417,7 +417,7 @@ impl<T: StableMemory> Transport for Channel<'_, '_, T> {
     }
 
     #[inline]
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
+    fn staged(&mut self, at: SlotRange) -> Result<&mut [u64], PostError> {
         let at = self.checked_local(at)?;
         let words = self.shared.with(|engine| engine.staged(at).map(core::ptr::from_mut));
         // SAFETY: as in `landed`; `&mut self` also excludes other references to the slot.

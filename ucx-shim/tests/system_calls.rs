@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Instant;
 
 use probeline_transport::{
-    Completion, Local, Owner, RemoteWord, Segment, Sizes, Slot, Token, Transport,
+    Completion, Owner, RemoteWord, Segment, Sizes, Slot, SlotRange, Token, Transport,
 };
 use probeline_ucx_shim::ucx::{Builder, Engine};
 
@@ -19,7 +19,7 @@ use probeline_ucx_shim::ucx::{Builder, Engine};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// More than the number of completions after which a poll progresses the worker.
 const ROUNDS: u64 = 1000;
-const SLOT: Local = Local { slot: Slot(0), start: 0, words: 8 };
+const SLOT: SlotRange = SlotRange { slot: Slot(0), start: 0, words: 8 };
 
 /// Calls `work` in a thread that may not make system calls. Returns whether `work` returned.
 fn returns_without_system_calls(
@@ -86,7 +86,7 @@ fn use_data_path(engine: &mut Engine, round: u64) {
         let words = Segment { start, words: 8 };
         engine.staged(SLOT).unwrap().fill(round);
         engine.write(Token(0), SLOT, words).unwrap();
-        engine.read(Token(1), words, Local { slot: Slot(1), ..SLOT }).unwrap();
+        engine.read(Token(1), words, SlotRange { slot: Slot(1), ..SLOT }).unwrap();
         engine.compare_and_swap(Token(2), at, round, round).unwrap();
         engine.fetch_add(Token(3), at, 1).unwrap();
         engine.kick();

@@ -9,8 +9,8 @@ use crate::stand_in::{Fabric, Machine, Setup};
 use crate::{job, stand_in};
 use probeline_transport::conformance::allocations;
 use probeline_transport::{
-    Alone, Completion, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot, Token,
-    Transport,
+    Alone, Completion, Fault, OpError, Owner, PostError, RemoteWord, Segment, Slot, SlotRange,
+    Token, Transport,
 };
 use probeline_verbs::{Engine, Retry};
 use probeline_verbs_sys::*;
@@ -31,8 +31,8 @@ fn segment(owner: u32, index: u64, words: u32) -> Segment {
     Segment { start: word(owner, index), words }
 }
 
-fn slot(slot: u32, words: u32) -> Local {
-    Local { slot: Slot(slot), start: 0, words }
+fn slot(slot: u32, words: u32) -> SlotRange {
+    SlotRange { slot: Slot(slot), start: 0, words }
 }
 
 /// Polls until the fault, at most `polls` times. Returns the completions before it, and the fault.

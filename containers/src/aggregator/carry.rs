@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use probeline_pipeline::{Completed, Error, Machine, Next, Port, Run, Step, Stop, words};
-use probeline_transport::{Local, Owner, Transport};
+use probeline_transport::{Owner, SlotRange, Transport};
 
 use super::lanes::{Context, HEADER_WORDS, Header, State, header};
 use crate::element::Direct;
@@ -104,7 +104,7 @@ impl Carry {
         }
         port.reserve(1)?;
         let count = HEADER_WORDS + lane.filled * context.detail.message_words;
-        let local = Local { slot: port.slot(0), start: 0, words: count };
+        let local = SlotRange { slot: port.slot(0), start: 0, words: count };
         let first = context.filled_at(peer);
         // The window and the slot are borrowed by turns.
         for start in (0..count as usize).step_by(COPIED_AT_ONCE) {
@@ -140,8 +140,8 @@ impl Carry {
         Step::Done(outcome)
     }
 
-    fn local(context: &Context, port: &Port<'_, impl Transport>) -> Local {
-        Local { slot: port.slot(0), start: 0, words: context.detail.block_words }
+    fn local(context: &Context, port: &Port<'_, impl Transport>) -> SlotRange {
+        SlotRange { slot: port.slot(0), start: 0, words: context.detail.block_words }
     }
 
     /// Copies a block that a READ has brought to the own window, if it is complete.

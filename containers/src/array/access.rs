@@ -9,7 +9,7 @@ use probeline_pipeline::{
 };
 use probeline_transport::line::Compare;
 use probeline_transport::{
-    Local, Owner, RemoteWord, Segment, Transport, WORD_BYTES, load_bytes, store_bytes,
+    Owner, RemoteWord, Segment, SlotRange, Transport, WORD_BYTES, load_bytes, store_bytes,
 };
 
 use super::Config;
@@ -63,8 +63,8 @@ pub struct Access<V> {
 }
 
 impl<V: Plain> Access<V> {
-    fn slot(&self, port: &Port<'_, impl Transport>) -> Local {
-        Local { slot: port.slot(0), start: 0, words: self.at.words }
+    fn slot(&self, port: &Port<'_, impl Transport>) -> SlotRange {
+        SlotRange { slot: port.slot(0), start: 0, words: self.at.words }
     }
 
     fn put(&self, value: V, port: &mut Port<'_, impl Transport>) -> Next<V> {

@@ -7,7 +7,9 @@ use probeline_pipeline::{
     Bytes, Completed, Distribution, Error, Machine, Next, Placement, Plain, Port, Run, Step,
     fill_words, next_line,
 };
-use probeline_transport::{LINE_WORDS, Local, Owner, RemoteWord, Segment, Transport, WORD_BYTES};
+use probeline_transport::{
+    LINE_WORDS, Owner, RemoteWord, Segment, SlotRange, Transport, WORD_BYTES,
+};
 
 use super::Config;
 use crate::element::{Begin, Bounded, Context, Direct, Element};
@@ -136,7 +138,7 @@ impl<const N: usize> Run<Context<()>> for Access<N> {
         port: &mut Port<'_, impl Transport>,
     ) -> Next<Outcome<N>> {
         let words = self.at.map_or(0, |at| at.words);
-        let local = Local { slot: port.slot(0), start: 0, words };
+        let local = SlotRange { slot: port.slot(0), start: 0, words };
         match (self.action, self.at) {
             (Action::Put(bytes), None) => {
                 port.fetch_add(0, self.part.start, object_words(bytes.bytes().len()).into())?;
@@ -172,7 +174,7 @@ impl<const N: usize> Run<Context<()>> for Access<N> {
             }
             (Action::Put(_), Some(at)) => Pointer::new(at).map_or(Outcome::Full, Outcome::Put),
             (Action::Get(_), Some(at)) => {
-                let slot = Local { slot: port.slot(0), start: 0, words: at.words };
+                let slot = SlotRange { slot: port.slot(0), start: 0, words: at.words };
                 check(at, port.landed(slot)?.iter().copied())
             }
             (Action::Get(_), None) => Outcome::Missing,

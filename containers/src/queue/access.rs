@@ -3,7 +3,7 @@
 use probeline_pipeline::{
     Completed, Error, Machine, Next, Plain, Port, Run, Step, Stop, fill_words,
 };
-use probeline_transport::{Local, Owner, Transport};
+use probeline_transport::{Owner, SlotRange, Transport};
 
 use super::ring::{Context, Rings};
 use crate::element::Direct;
@@ -145,8 +145,8 @@ impl<V: Plain> Access<V> {
         if self.attempts > MAX_ATTEMPTS { Err(error) } else { Ok(()) }
     }
 
-    fn local(context: &Context, port: &Port<'_, impl Transport>) -> Local {
-        Local { slot: port.slot(0), start: 0, words: context.placement.words() }
+    fn local(context: &Context, port: &Port<'_, impl Transport>) -> SlotRange {
+        SlotRange { slot: port.slot(0), start: 0, words: context.placement.words() }
     }
 
     fn write(

@@ -4,7 +4,7 @@ use core::cell::Cell;
 use core::sync::atomic::AtomicU64;
 
 use probeline_transport::{
-    Caps, Completion, Fault, Local, PostError, Request, Token, Transport, forward_transport,
+    Caps, Completion, Fault, PostError, Request, SlotRange, Token, Transport, forward_transport,
 };
 
 /// Wraps an engine for the tests of a structure.
@@ -130,12 +130,12 @@ impl<T: Transport> Transport for Watched<T> {
         self.inner.poll(out)
     }
 
-    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
+    fn landed(&self, at: SlotRange) -> Result<&[u64], PostError> {
         self.check(Access::Landed)?;
         self.inner.landed(at)
     }
 
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
+    fn staged(&mut self, at: SlotRange) -> Result<&mut [u64], PostError> {
         self.check(Access::Staged)?;
         self.inner.staged(at)
     }

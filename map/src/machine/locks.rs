@@ -2,7 +2,7 @@
 //! bucket.
 
 use probeline_pipeline::{Error, Plain, Port, Stop};
-use probeline_transport::{Local, Owner, RemoteWord, Segment, Transport};
+use probeline_transport::{Owner, RemoteWord, Segment, SlotRange, Transport};
 
 use super::{ATOMIC, Ended, Progress, STAGED, Stage, WRITE};
 use crate::context::Context;
@@ -162,7 +162,7 @@ impl<K: Plain, V: Plain> Progress<K, V> {
     ) -> Result<(), Stop> {
         port.reserve(1)?;
         let words = if entry.is_some() { context.layout.used_words } else { 1 };
-        let staged = Local { slot: port.slot(STAGED), start: 0, words };
+        let staged = SlotRange { slot: port.slot(STAGED), start: 0, words };
         if let Some((first, body)) = port.staged(staged)?.split_first_mut() {
             *first = control.0;
             if let Some((key, value)) = entry {

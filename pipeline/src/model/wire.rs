@@ -7,12 +7,12 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 
 use probeline_transport::{
-    AtomicScope, Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord,
-    Request, Segment, Slot, Token, Transport,
+    AtomicScope, Caps, Completion, Fault, Geometry, OpError, Owner, PostError, RemoteWord, Request,
+    Segment, Slot, SlotRange, Token, Transport,
 };
 
-const MOST_POSTED: usize = 8;
-const MOST_SLOTS: usize = 4;
+const MAX_POSTED: usize = 8;
+const MAX_SLOTS: usize = 4;
 /// Words of a slot, and of the longest READ.
 pub const MAX_READ: usize = 8;
 /// Words of the longest WRITE.
@@ -39,7 +39,7 @@ pub struct Posted {
 #[allow(missing_docs, reason = "the fields are those of the requests")]
 pub enum Action {
     /// A READ; `first` are the words at the post.
-    Read { from: Segment, into: Local, first: [u64; MAX_READ] },
+    Read { from: Segment, into: SlotRange, first: [u64; MAX_READ] },
     /// A WRITE of the first `count` of these words.
     Write { at: usize, words: [u64; MAX_WRITTEN], count: usize },
     /// A compare-and-swap that has not taken effect.
@@ -62,11 +62,11 @@ pub struct Wire<const N: usize> {
     reaches: u32,
     /// The memory that the CPU sees; the checker sets it before a step and reads it back after.
     memory: [AtomicU64; N],
-    slots: [[u64; MAX_READ]; MOST_SLOTS],
+    slots: [[u64; MAX_READ]; MAX_SLOTS],
     /// Words of each slot that READs have written, one bit each.
-    landed: [u8; MOST_SLOTS],
+    landed: [u8; MAX_SLOTS],
     /// Shared with clones until they change.
-    posted: [Option<Rc<Posted>>; MOST_POSTED],
+    posted: [Option<Rc<Posted>>; MAX_POSTED],
     completed: Option<Completion>,
     /// The slot of the WRITE in flight; a client with storage for one operation has at most one.
     staged: Option<Slot>,
@@ -83,7 +83,7 @@ impl<const N: usize> Wire<N> {
     /// owners below `reaches`; `whole` says whether READs return whole words.
     #[must_use]
     pub fn new(owners: u32, part: usize, slots: u32, reaches: u32, whole: bool) -> Self {
-        assert!(slots as usize <= MOST_SLOTS, "an operation has at most {MOST_SLOTS} slots here");
+        assert!(slots as usize <= MAX_SLOTS, "an operation has at most {MAX_SLOTS} slots here");
         Self {
             caps: Caps {
                 depth: 5,
@@ -104,9 +104,9 @@ impl<const N: usize> Wire<N> {
             },
             reaches,
             memory: [const { AtomicU64::new(0) }; N],
-            slots: [[0; MAX_READ]; MOST_SLOTS],
-            landed: [0; MOST_SLOTS],
-            posted: [const { None }; MOST_POSTED],
+            slots: [[0; MAX_READ]; MAX_SLOTS],
+            landed: [0; MAX_SLOTS],
+            posted: [const { None }; MAX_POSTED],
             completed: None,
             staged: None,
             request: 0,
@@ -163,7 +163,7 @@ impl<const N: usize> Wire<N> {
 
     /// Notes that a word has changed, for the READs in flight that may still return its old value.
     pub fn note(&mut self, at: usize, old: u64, new: u64) {
-        for nth in 0..MOST_POSTED {
+        for nth in 0..MAX_POSTED {
             let noted = self.posted[nth].as_ref().and_then(|it| self.noted(it, at, old, new));
             if let (Some(posted), Some(later)) = (&mut self.posted[nth], noted) {
                 Rc::make_mut(posted).later = later;
@@ -226,7 +226,7 @@ impl<const N: usize> Wire<N> {
     /// Clears idle slots, so that worlds do not differ in their content. A scan of such a slot is
     /// an error.
     pub fn clear_idle_slots(&mut self) {
-        for slot in 0..MOST_SLOTS {
+        for slot in 0..MAX_SLOTS {
             if !self.is_busy(Slot(slot as u32)) {
                 self.slots[slot] = [0; MAX_READ];
                 self.landed[slot] = 0;
@@ -333,13 +333,13 @@ impl<const N: usize> Transport for Wire<N> {
         Ok(1)
     }
 
-    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
+    fn landed(&self, at: SlotRange) -> Result<&[u64], PostError> {
         let range = at.start as usize..(at.start + at.words) as usize;
         if self.is_busy(at.slot) {
             return Err(PostError::Busy);
         }
         let slot = at.slot.0 as usize;
-        if slot >= MOST_SLOTS || range.end > MAX_READ {
+        if slot >= MAX_SLOTS || range.end > MAX_READ {
             return Err(PostError::OutOfRange);
         }
         if range.clone().any(|word| self.landed[slot] >> word & 1 == 0) {
@@ -348,10 +348,10 @@ impl<const N: usize> Transport for Wire<N> {
         self.slots[slot].get(range).ok_or(PostError::OutOfRange)
     }
 
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
+    fn staged(&mut self, at: SlotRange) -> Result<&mut [u64], PostError> {
         let range = at.start as usize..(at.start + at.words) as usize;
         let slot = at.slot.0 as usize;
-        if slot >= MOST_SLOTS || range.end > MAX_READ {
+        if slot >= MAX_SLOTS || range.end > MAX_READ {
             return Err(PostError::OutOfRange);
         }
         range.clone().for_each(|word| self.landed[slot] |= 1 << word);

@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 
 use probeline_transport::{
-    Completion, Local, PostError, RemoteWord, Segment, Slot, Token, Transport,
+    Completion, PostError, RemoteWord, Segment, Slot, SlotRange, Token, Transport,
 };
 
 use crate::OperationError;
@@ -13,7 +13,7 @@ use crate::layout::{Layout, Position};
 
 /// Slot 0 belongs to an operation of the pipeline, which is idle during a collective call.
 const SLOT: Slot = Slot(0);
-const LANDING: Local = Local { slot: SLOT, start: 0, words: 1 };
+const LANDING: SlotRange = SlotRange { slot: SLOT, start: 0, words: 1 };
 const TOKEN: Token = Token(0);
 
 /// The words of a table during a collective call.
@@ -88,7 +88,7 @@ impl<T: Transport> Phase<'_, T> {
 
     /// Reads words that fit a slot.
     pub(crate) fn read(&mut self, from: Segment) -> Result<&[u64], OperationError> {
-        let into = Local { words: from.words, ..LANDING };
+        let into = SlotRange { words: from.words, ..LANDING };
         let posted = self.transport.read(TOKEN, from, into);
         self.finish(posted)?;
         Ok(self.transport.landed(into)?)
@@ -109,7 +109,7 @@ impl<T: Transport> Phase<'_, T> {
             let mut posted = 0;
             let mut refused = Ok(());
             for (slot, (_, from)) in (0..).map(Slot).zip(reads) {
-                let into = Local { slot, start: 0, words: from.words };
+                let into = SlotRange { slot, start: 0, words: from.words };
                 refused = self.transport.read(TOKEN, *from, into);
                 if refused.is_err() {
                     break;
@@ -121,7 +121,7 @@ impl<T: Transport> Phase<'_, T> {
             refused.map_err(OperationError::Post)?;
             finished?;
             for (slot, &(number, from)) in (0..).map(Slot).zip(reads) {
-                let into = Local { slot, start: 0, words: from.words };
+                let into = SlotRange { slot, start: 0, words: from.words };
                 landed(number, self.transport.landed(into)?)?;
             }
         }

@@ -5,7 +5,7 @@ use core::ops::Range;
 use core::sync::atomic::Ordering::SeqCst;
 
 use probeline_pipeline::{Port, Stop};
-use probeline_transport::{Local, RemoteWord, Request, Segment, Transport};
+use probeline_transport::{RemoteWord, Request, Segment, SlotRange, Transport};
 
 use super::{Decision, FindOrPut};
 use crate::bucket::{Bucket, Sight, Wanted};
@@ -45,7 +45,7 @@ impl<B: Wanted> FindOrPut<B> {
         if chunk > 0 || context.direct.copies(self.walk.intent) {
             return self.request_parts(chunk, context, port);
         }
-        let into = Local { slot: port.slot(0), start: 0, words };
+        let into = SlotRange { slot: port.slot(0), start: 0, words };
         port.post(0, Request::Read { from, into })?;
         self.landing[0] += 1;
         self.start = start;
@@ -74,8 +74,10 @@ impl<B: Wanted> FindOrPut<B> {
         let (first, second) = context.layout.chunk(start, words);
         let slot = port.slot(chunk & 1);
         let mut reads = [
-            Some((first, Local { slot, start: 0, words: first.words })),
-            second.map(|second| (second, Local { slot, start: first.words, words: second.words })),
+            Some((first, SlotRange { slot, start: 0, words: first.words })),
+            second.map(|second| {
+                (second, SlotRange { slot, start: first.words, words: second.words })
+            }),
         ];
         if context.direct.copies(intent) {
             for read in &mut reads {
@@ -115,7 +117,7 @@ impl<B: Wanted> FindOrPut<B> {
         port: &Port<'_, impl Transport>,
     ) -> Result<Decision, Stop> {
         let (chunk, cursor, start) = (self.chunk, self.cursor, self.start);
-        let landed = Local { slot: port.slot(chunk & 1), start: 0, words: self.words(chunk) };
+        let landed = SlotRange { slot: port.slot(chunk & 1), start: 0, words: self.words(chunk) };
         let words = port.landed(landed)?;
         // Counted once per chunk, even if it is scanned again.
         if core::mem::take(&mut self.by_cpu[self.parity()]) {
@@ -221,7 +223,7 @@ impl<B: Wanted> FindOrPut<B> {
 }
 
 /// Executes a READ with CPU loads. Returns false if the CPU cannot address the words.
-fn copy(port: &mut Port<'_, impl Transport>, from: Segment, into: Local) -> Result<bool, Stop> {
+fn copy(port: &mut Port<'_, impl Transport>, from: Segment, into: SlotRange) -> Result<bool, Stop> {
     let mut piece = [0; PIECE_WORDS as usize];
     let mut done = 0;
     while done < from.words {
@@ -231,7 +233,7 @@ fn copy(port: &mut Port<'_, impl Transport>, from: Segment, into: Local) -> Resu
         for (word, source) in piece.iter_mut().zip(source) {
             *word = source.load(SeqCst);
         }
-        let part = Local { start: into.start + done, words, ..into };
+        let part = SlotRange { start: into.start + done, words, ..into };
         for (target, word) in port.staged(part)?.iter_mut().zip(piece) {
             *target = word;
         }

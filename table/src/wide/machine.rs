@@ -8,7 +8,7 @@
 use core::hash::{Hash, Hasher};
 
 use probeline_pipeline::{Completed, Machine, Next, Port, Run, Step, Stop};
-use probeline_transport::{Local, Owner, PostError, RemoteWord, Transport};
+use probeline_transport::{Owner, PostError, RemoteWord, SlotRange, Transport};
 
 use super::context::WideContext;
 use super::direct;
@@ -440,9 +440,9 @@ impl<const W: usize> WideFindOrPut<W> {
         Ok(())
     }
 
-    fn local(&self, slot: u32, port: &Port<'_, impl Transport>) -> Local {
+    fn local(&self, slot: u32, port: &Port<'_, impl Transport>) -> SlotRange {
         // A slot has at least `W` words, which the configuration checked.
         let words = u32::try_from(W).unwrap_or(u32::MAX);
-        Local { slot: port.slot(slot), start: 0, words }
+        SlotRange { slot: port.slot(slot), start: 0, words }
     }
 }

@@ -5,7 +5,7 @@ use probeline_sim::{Cluster, Engine, Faults};
 use probeline_table::{
     Config, ConfigError, OneRoundtrip, Outcome, WideConfig, WideOperation, WideTable,
 };
-use probeline_transport::{Alone, Local, Owner, Slot, Transport};
+use probeline_transport::{Alone, Owner, Slot, SlotRange, Transport};
 
 use crate::common::kinds::{self, Numbered, WideKeys};
 
@@ -112,7 +112,7 @@ fn iterates_only_in_operation_slots() {
     for number in 0..40 {
         table.find_or_put(&key(number)).unwrap();
     }
-    let others = |nth| Local { slot: Slot(own + nth), start: 0, words: 2 };
+    let others = |nth| SlotRange { slot: Slot(own + nth), start: 0, words: 2 };
     for nth in 0..16 {
         table.transport_mut().unwrap().staged(others(nth)).unwrap().fill(99);
     }

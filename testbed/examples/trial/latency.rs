@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use probeline_exchange::Job;
 use probeline_transport::{
-    Completion, Exchange, Local, Owner, RemoteWord, Segment, Sizes, Slot, Token, Transport,
+    Completion, Exchange, Owner, RemoteWord, Segment, Sizes, Slot, SlotRange, Token, Transport,
 };
 use probeline_ucx_shim::ucx::Progress;
 
@@ -78,7 +78,7 @@ fn run_on(mut engine: impl Transport, args: &LatencyArgs, mut job: Job) -> Resul
 
 fn measure(args: &LatencyArgs, engine: &mut impl Transport) -> Result<()> {
     let words = args.words;
-    let into = Local { slot: Slot(0), start: 0, words };
+    let into = SlotRange { slot: Slot(0), start: 0, words };
     let mut times_ns = Vec::with_capacity(args.operations);
     let warm_up = args.operations / 10;
     for round in 0..warm_up + args.operations {
@@ -158,7 +158,7 @@ fn read(engine: &mut impl Transport, count: u32) -> Result<()> {
     while completed < count {
         while posted < count && posted - completed < DEPTH {
             // A queue pair completes its READs in order, so that the oldest slot is free.
-            let into = Local { slot: Slot(posted % DEPTH), start: 0, words: WORDS };
+            let into = SlotRange { slot: Slot(posted % DEPTH), start: 0, words: WORDS };
             engine.read(Token(0), segment, into)?;
             posted += 1;
         }

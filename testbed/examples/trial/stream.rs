@@ -10,8 +10,8 @@ use std::time::Instant;
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use probeline_transport::{
-    Completion, Exchange, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Sizes,
-    Slot, Token, Transport,
+    Completion, Exchange, Fault, OpError, Owner, PostError, RemoteWord, Segment, Sizes, Slot,
+    SlotRange, Token, Transport,
 };
 use probeline_verbs::Engine;
 
@@ -194,7 +194,7 @@ fn post(engine: &mut Engine, seen: &mut Observations) -> Result<bool> {
         engine.fetch_add(Token(1), ADDED, 1)
     } else {
         let slot = Slot(u32::try_from(seen.posted / 2 % u64::from(DEPTH))?);
-        let into = Local { slot, start: 0, words: 8 };
+        let into = SlotRange { slot, start: 0, words: 8 };
         engine.read(Token(0), Segment { start: READ, words: 8 }, into)
     };
     match posted {

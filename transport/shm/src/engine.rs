@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, fence};
 use probeline_pin::Pages;
 use probeline_transport::engine::{CpuMemory, Ring, Slots};
 use probeline_transport::{
-    Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Request, Segment,
+    Caps, Completion, Fault, Geometry, Owner, PostError, RemoteWord, Request, Segment, SlotRange,
     StableMemory, Token, Transport,
 };
 
@@ -222,12 +222,12 @@ impl Transport for Engine {
     }
 
     #[inline(always)]
-    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
+    fn landed(&self, at: SlotRange) -> Result<&[u64], PostError> {
         self.slots.landed(at, self.pending.popped())
     }
 
     #[inline]
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
+    fn staged(&mut self, at: SlotRange) -> Result<&mut [u64], PostError> {
         self.slots.staged(at, self.pending.popped())
     }
 

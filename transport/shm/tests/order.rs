@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use probeline_shm::Builder;
 use probeline_transport::conformance::on_threads;
 use probeline_transport::{
-    Completion, Exchange, Local, Owner, RemoteWord, Segment, Sizes, Slot, Token, Transport,
+    Completion, Exchange, Owner, RemoteWord, Segment, Sizes, Slot, SlotRange, Token, Transport,
 };
 
 /// The number of checks for the other side before a round yields. On a machine that runs both sides
@@ -25,7 +25,7 @@ fn one_side(mut member: probeline_exchange::Thread) -> Vec<u64> {
     let word = |owner| RemoteWord { owner: Owner(owner), index: 8 };
     let at = |owner| Segment { start: word(owner), words: 1 };
     let arrived = Segment { start: RemoteWord { owner: Owner(0), index: 0 }, words: 1 };
-    let local = |slot| Local { slot: Slot(slot), start: 0, words: 1 };
+    let local = |slot| SlotRange { slot: Slot(slot), start: 0, words: 1 };
     let mut completion = [Completion::default()];
     let mut seen = Vec::new();
     for round in 1..=ROUNDS {

@@ -13,8 +13,8 @@ use probeline_exchange::Job;
 use probeline_exchange::testing::Plan;
 use probeline_shm::{Builder, Engine};
 use probeline_transport::{
-    Completion, Exchange, Fault, Local, Owner, PostError, RemoteWord, Segment, Sizes, Slot, Token,
-    Transport,
+    Completion, Exchange, Fault, Owner, PostError, RemoteWord, Segment, Sizes, Slot, SlotRange,
+    Token, Transport,
 };
 
 const WINDOW_WORDS: u64 = 64;
@@ -121,7 +121,7 @@ impl Stream {
         let at = word(owner, RESERVED_WORDS + self.dice.below(room));
         let remote = Segment { start: at, words };
         let slot = Slot(u32::try_from(self.dice.below(4)).unwrap());
-        let local = Local { slot, start: 0, words };
+        let local = SlotRange { slot, start: 0, words };
         match self.dice.below(4) {
             0 => self.engine.read(token, remote, local),
             1 => self.engine.write(token, local, remote),

@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicU64;
 
 use probeline_transport::engine::{CpuMemory, InFlight, Slots};
 use probeline_transport::{
-    Caps, Completion, Fault, Geometry, Local, Owner, PostError, Request, Segment, SetupError,
+    Caps, Completion, Fault, Geometry, Owner, PostError, Request, Segment, SetupError, SlotRange,
     StableMemory, Token, Transport,
 };
 
@@ -152,11 +152,11 @@ impl Transport for Engine {
         Ok(polled)
     }
 
-    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
+    fn landed(&self, at: SlotRange) -> Result<&[u64], PostError> {
         self.slots.landed(at, u64::MAX)
     }
 
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
+    fn staged(&mut self, at: SlotRange) -> Result<&mut [u64], PostError> {
         self.slots.staged(at, u64::MAX)
     }
 
@@ -199,8 +199,8 @@ mod tests {
     fn poisons_landing_range_until_completion() {
         let cluster = Cluster::new(Config { model: Model::simple(1_000), ..Config::default() });
         let mut engine = cluster.unwrap().engine(Owner(0)).unwrap();
-        let whole = Local { slot: Slot(3), start: 0, words: 64 };
-        let landing = Local { start: 8, words: 4, ..whole };
+        let whole = SlotRange { slot: Slot(3), start: 0, words: 64 };
+        let landing = SlotRange { start: 8, words: 4, ..whole };
         engine.staged(whole).unwrap().fill(1);
         let start = RemoteWord { owner: Owner(1), index: 0 };
         let from = Segment { start, words: 4 };

@@ -257,14 +257,14 @@ pub(crate) fn run(window: &[AtomicU64], at: Segment) -> &[AtomicU64] {
 mod tests {
     use alloc::vec::Vec;
 
-    use probeline_transport::{Local, Slot};
+    use probeline_transport::{Slot, SlotRange};
 
     use super::*;
 
     fn read_of(words: u32, repeated: bool, config: &Config) -> Record {
         let mut record = Record::new(config);
         let from = Segment { start: RemoteWord { owner: Owner(0), index: 4 }, words };
-        let into = Local { slot: Slot(0), start: 0, words };
+        let into = SlotRange { slot: Slot(0), start: 0, words };
         record.start(Owner(0), (Token(1), Request::Read { from, into }), 1_000, &[]);
         record.plan_samples(repeated, config.tears());
         record

@@ -3,7 +3,7 @@
 use crate::common::{cluster, engines, local, next, word, write};
 use probeline_sim::{Config, DirectAccess, Model, Order, stage};
 use probeline_transport::conformance::{Report, cases};
-use probeline_transport::{AtomicScope, OwnRead, PostError, Token, Transport, read_own};
+use probeline_transport::{AtomicScope, OwnRead, PostError, Token, Transport, read_own_window};
 
 #[test]
 fn nested_channel_passes_suite() {
@@ -38,9 +38,9 @@ fn read_live(atomics: AtomicScope, direct_access: DirectAccess) -> (Vec<u64>, bo
     let mut engines = engines(&cluster(config));
     write(&mut engines[1], &[5, 6, 7], word(0, 9)).unwrap();
     let (engine, into) = (&mut engines[0], local(2, 8, 3));
-    let beyond = read_own(engine, Token(3), 1_022, into).map(|_| ());
+    let beyond = read_own_window(engine, Token(3), 1_022, into).map(|_| ());
     assert_eq!(beyond, Err(PostError::OutOfRange));
-    match read_own(engine, Token(4), 9, into).unwrap() {
+    match read_own_window(engine, Token(4), 9, into).unwrap() {
         OwnRead::Words(words) => {
             let load = |word: &core::sync::atomic::AtomicU64| {
                 word.load(core::sync::atomic::Ordering::Acquire)

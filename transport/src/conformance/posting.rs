@@ -4,7 +4,7 @@
 
 use super::Case;
 use super::rig::{Failure, Rig, local, same, segment, word};
-use crate::{Completion, Local, PostError, Segment, Sizes, Token};
+use crate::{Completion, PostError, Segment, Sizes, SlotRange, Token};
 
 const SIZES: Sizes = Sizes { window_words: 64, slots: 4, slot_words: 16, depth: 8 };
 
@@ -52,7 +52,7 @@ fn post_kind(rig: &mut Rig<'_>, kind: u32, token: u64) -> Result<(), Failure> {
 }
 
 /// Ranges that no engine of this geometry may accept, each with the expected error.
-fn bad_copies(rig: &Rig<'_>) -> Vec<(Segment, Local, PostError)> {
+fn bad_copies(rig: &Rig<'_>) -> Vec<(Segment, SlotRange, PostError)> {
     use PostError::{OutOfRange, UnknownOwner};
     let geometry = rig.transport.geometry();
     let (window, slot) = (geometry.window_words, geometry.slot_words);

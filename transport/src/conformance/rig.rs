@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use super::Case;
 use crate::{
-    Completion, Exchange, ExchangeError, Fault, Local, OpError, Owner, PostError, RemoteWord,
-    Segment, Slot, Token, Transport,
+    Completion, Exchange, ExchangeError, Fault, OpError, Owner, PostError, RemoteWord, Segment,
+    Slot, SlotRange, Token, Transport,
 };
 
 /// A description of the check that did not hold.
@@ -151,7 +151,7 @@ impl<'a> Rig<'a> {
         Ok(())
     }
 
-    pub(super) fn read(&mut self, from: Segment, into: Local) -> Result<Vec<u64>, Failure> {
+    pub(super) fn read(&mut self, from: Segment, into: SlotRange) -> Result<Vec<u64>, Failure> {
         self.transport.read(Token(1), from, into)?;
         self.finish(1)?;
         Ok(self.transport.landed(into)?.to_vec())
@@ -208,8 +208,8 @@ pub(super) fn segment(owner: u32, index: u64, words: u32) -> Segment {
     Segment { start: word(owner, index), words }
 }
 
-pub(super) fn local(slot: u32, start: u32, words: u32) -> Local {
-    Local { slot: Slot(slot), start, words }
+pub(super) fn local(slot: u32, start: u32, words: u32) -> SlotRange {
+    SlotRange { slot: Slot(slot), start, words }
 }
 
 /// Fails unless `found` is `expected`.

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 use std::collections::VecDeque;
 
 use crate::{
-    Completion, Fault, Local, PostError, RemoteWord, Request, Segment, Token, Transport,
+    Completion, Fault, PostError, RemoteWord, Request, Segment, SlotRange, Token, Transport,
     forward_transport,
 };
 
@@ -99,7 +99,7 @@ pub struct Sabotage<T> {
     posted: Vec<(Token, Request)>,
     /// The landing ranges of completed READs whose slot is still busy, so their words are not
     /// copied.
-    landing: Vec<Local>,
+    landing: Vec<SlotRange>,
     slots: Vec<u64>,
     first_word: usize,
     slot_words: usize,
@@ -143,7 +143,7 @@ impl<T: Transport> Sabotage<T> {
         self.rule == rule
     }
 
-    fn range(&self, at: Local) -> core::ops::Range<usize> {
+    fn range(&self, at: SlotRange) -> core::ops::Range<usize> {
         let start = self.first_word + at.slot.0 as usize * self.slot_words + at.start as usize;
         start..start + at.words as usize
     }
@@ -308,7 +308,7 @@ impl<T: Transport> Transport for Sabotage<T> {
         Ok(count)
     }
 
-    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
+    fn landed(&self, at: SlotRange) -> Result<&[u64], PostError> {
         match self.inner.landed(at) {
             Err(PostError::Busy) if self.broken(Rule::ShowBusySlot) => {}
             other => drop(other?),

@@ -7,7 +7,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::slice;
 
-use crate::{LINE_BYTES, LINE_WORDS, Local, PostError, Slot};
+use crate::{LINE_BYTES, LINE_WORDS, PostError, Slot, SlotRange};
 
 use crate::engine::PAGE_WORDS;
 use crate::engine::busy::{Busy, InFlight, Until};
@@ -152,7 +152,7 @@ impl<B: Busy> Slots<CpuMemory, B> {
     /// Returns the words of `at`, even while the slot is busy; `None` if `at` is not in a slot.
     #[inline]
     #[must_use]
-    pub fn words(&self, at: Local) -> Option<&[u64]> {
+    pub fn words(&self, at: SlotRange) -> Option<&[u64]> {
         self.contains(at).then_some(())?;
         // SAFETY: within the memory, which only this value accesses.
         Some(unsafe { slice::from_raw_parts(self.address(at), at.words as usize) })
@@ -161,7 +161,7 @@ impl<B: Busy> Slots<CpuMemory, B> {
     /// Returns the words of `at` for writing; otherwise as [`words`](Self::words).
     #[inline]
     #[must_use]
-    pub fn words_mut(&mut self, at: Local) -> Option<&mut [u64]> {
+    pub fn words_mut(&mut self, at: SlotRange) -> Option<&mut [u64]> {
         self.contains(at).then_some(())?;
         // SAFETY: as in `words`; `&mut self` excludes other references.
         Some(unsafe { slice::from_raw_parts_mut(self.address(at), at.words as usize) })
@@ -193,13 +193,13 @@ impl<M: PrivateMemory, B: Busy> Slots<M, B> {
     /// Returns the address of `at`, a checked slot range, for the device or library. The engine keeps
     /// the slot busy while either of them accesses it.
     #[inline]
-    pub fn address(&self, at: Local) -> *mut u64 {
+    pub fn address(&self, at: SlotRange) -> *mut u64 {
         self.first.as_ptr().wrapping_add(self.offset(at))
     }
 
     /// Returns the number of words from the start of slot 0 to the start of `at`.
     #[inline]
-    pub fn offset(&self, at: Local) -> usize {
+    pub fn offset(&self, at: SlotRange) -> usize {
         at.slot.0 as usize * self.slot_words + at.start as usize
     }
 
@@ -210,7 +210,7 @@ impl<M: PrivateMemory, B: Busy> Slots<M, B> {
     /// [`PostError::Busy`] if an operation uses the slot, [`PostError::OutOfRange`] if `at` is not
     /// in a slot.
     #[inline(always)]
-    pub fn landed(&self, at: Local, reported: u64) -> Result<&[u64], PostError> {
+    pub fn landed(&self, at: SlotRange, reported: u64) -> Result<&[u64], PostError> {
         self.check(at, reported)?;
         // SAFETY: initialised words of the memory, by `check`. No operation uses the slot, so no
         // device writes to it, and the engine can post an operation only through `&mut self`.
@@ -222,7 +222,7 @@ impl<M: PrivateMemory, B: Busy> Slots<M, B> {
     /// # Errors
     /// As for [`landed`](Self::landed).
     #[inline]
-    pub fn staged(&mut self, at: Local, reported: u64) -> Result<&mut [u64], PostError> {
+    pub fn staged(&mut self, at: SlotRange, reported: u64) -> Result<&mut [u64], PostError> {
         self.check(at, reported)?;
         // SAFETY: as in `landed`; `&mut self` excludes other references.
         Ok(unsafe { slice::from_raw_parts_mut(self.address(at), at.words as usize) })
@@ -230,7 +230,7 @@ impl<M: PrivateMemory, B: Busy> Slots<M, B> {
 
     /// Fails unless `at` is a range of an idle slot.
     #[inline(always)]
-    fn check(&self, at: Local, reported: u64) -> Result<(), PostError> {
+    fn check(&self, at: SlotRange, reported: u64) -> Result<(), PostError> {
         match self.busy.get(at.slot.0 as usize) {
             Some(busy) if self.is_in_a_slot(at) => {
                 if busy.is_idle(reported) {
@@ -244,7 +244,7 @@ impl<M: PrivateMemory, B: Busy> Slots<M, B> {
     }
 
     #[inline]
-    fn is_in_a_slot(&self, at: Local) -> bool {
+    fn is_in_a_slot(&self, at: SlotRange) -> bool {
         let end = u64::from(at.start) + u64::from(at.words);
         at.words > 0 && end <= self.slot_words as u64
     }
@@ -252,7 +252,7 @@ impl<M: PrivateMemory, B: Busy> Slots<M, B> {
     /// Returns whether `at` is a range of a slot.
     #[inline]
     #[must_use]
-    pub fn contains(&self, at: Local) -> bool {
+    pub fn contains(&self, at: SlotRange) -> bool {
         (at.slot.0 as usize) < self.busy.len() && self.is_in_a_slot(at)
     }
 
@@ -286,7 +286,7 @@ impl<M: PrivateMemory, B: Busy + AsMut<InFlight>> Slots<M, B> {
     /// Keeps the slot of `at` busy with one more operation, until [`release`](Self::release);
     /// `false` if `at` is not a range of a slot.
     #[inline]
-    pub fn hold_range(&mut self, at: Local) -> bool {
+    pub fn hold_range(&mut self, at: SlotRange) -> bool {
         let fits = self.is_in_a_slot(at);
         let Some(busy) = self.busy.get_mut(at.slot.0 as usize).filter(|_| fits) else {
             return false;
@@ -334,8 +334,8 @@ mod tests {
     use super::*;
     use crate::engine::InFlightOrUntil;
 
-    fn range(slot: u32, start: u32, words: u32) -> Local {
-        Local { slot: Slot(slot), start, words }
+    fn range(slot: u32, start: u32, words: u32) -> SlotRange {
+        SlotRange { slot: Slot(slot), start, words }
     }
 
     #[test]

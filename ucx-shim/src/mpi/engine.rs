@@ -9,8 +9,8 @@ use std::thread;
 
 use probeline_transport::engine::{Kind, Operation, Slots, own_words};
 use probeline_transport::{
-    Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Request,
-    Segment, StableMemory, Token, Transport,
+    Caps, Completion, Fault, Geometry, OpError, Owner, PostError, RemoteWord, Request, Segment,
+    SlotRange, StableMemory, Token, Transport,
 };
 
 use super::error::SUCCESS;
@@ -217,12 +217,12 @@ impl Transport for Engine {
     }
 
     #[inline]
-    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
+    fn landed(&self, at: SlotRange) -> Result<&[u64], PostError> {
         self.slots.landed(at, self.in_flight.reported())
     }
 
     #[inline]
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
+    fn staged(&mut self, at: SlotRange) -> Result<&mut [u64], PostError> {
         self.slots.staged(at, self.in_flight.reported())
     }
 

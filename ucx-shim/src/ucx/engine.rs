@@ -11,8 +11,8 @@ use probeline_transport::engine::{
     Deadline, InFlightOrUntil, Kind, Ledger, Memory, Operation, Ring, Slots, own_words,
 };
 use probeline_transport::{
-    Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Request,
-    Segment, StableMemory, Token, Transport,
+    Caps, Completion, Fault, Geometry, OpError, Owner, PostError, RemoteWord, Request, Segment,
+    SlotRange, StableMemory, Token, Transport,
 };
 use probeline_ucx_sys::{
     UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_CSWAP, UCS_OK, Ucp, ucs_status_ptr_t, ucs_status_t,
@@ -420,12 +420,12 @@ impl Transport for Engine {
     }
 
     #[inline]
-    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
+    fn landed(&self, at: SlotRange) -> Result<&[u64], PostError> {
         self.parts.slots.landed(at, self.ended.popped())
     }
 
     #[inline]
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
+    fn staged(&mut self, at: SlotRange) -> Result<&mut [u64], PostError> {
         self.parts.slots.staged(at, self.ended.popped())
     }
 

@@ -10,7 +10,7 @@ use probeline_transport::SetupError;
 use probeline_transport::engine::setup::{check_owners, check_sizes, together};
 use probeline_transport::engine::{Deadline, Slots};
 use probeline_transport::{
-    Call, Completion, Exchange, Local, Owner, RemoteWord, Request, Segment, Slot, Term, Token,
+    Call, Completion, Exchange, Owner, RemoteWord, Request, Segment, Slot, SlotRange, Term, Token,
     Transport,
 };
 use probeline_ucx_sys::Ucp;
@@ -29,7 +29,7 @@ use super::{Builder, Engine, Info, MAX_DEPTH, NeedsOwner, OpenError, Progress};
 /// it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The slot range in which the READs of opening land.
-const LANDING: Local = Local { slot: Slot(0), start: 0, words: 1 };
+const LANDING: SlotRange = SlotRange { slot: Slot(0), start: 0, words: 1 };
 /// The time for which a temporary thread that progresses the worker sleeps when it is idle.
 const IDLE_SLEEP: Duration = Duration::from_micros(50);
 /// An operation that has not completed after this time needs the owner's CPU. Other operations take
@@ -290,7 +290,7 @@ impl Engine {
         let max = self.geometry.window_words.min(self.geometry.slot_words.into());
         let max = u32::try_from(max).unwrap_or(u32::MAX).min(self.caps.words_per_op);
         // The windows are zero before and after.
-        if let Ok(words) = self.staged(Local { words: max, ..LANDING }) {
+        if let Ok(words) = self.staged(SlotRange { words: max, ..LANDING }) {
             words.fill(0);
         }
         let mut stalls =
@@ -301,7 +301,7 @@ impl Engine {
             peers.clone().flat_map(|owner| lengths.iter().map(move |words| (owner, *words)));
         for (owner, words) in copies {
             let (at, slot) =
-                (Segment { start: first_word(owner), words }, Local { words, ..LANDING });
+                (Segment { start: first_word(owner), words }, SlotRange { words, ..LANDING });
             if stalls(Request::Read { from: at, into: slot })
                 || stalls(Request::Write { from: slot, to: at })
             {

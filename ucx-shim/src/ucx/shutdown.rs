@@ -52,7 +52,7 @@ mod tests {
     use std::sync::Barrier;
 
     use probeline_transport::{
-        Completion, Exchange, Local, Owner, RemoteWord, Segment, Sizes, Slot, Token, Transport,
+        Completion, Exchange, Owner, RemoteWord, Segment, Sizes, Slot, SlotRange, Token, Transport,
     };
     use probeline_ucx_sys::ucp_rkey_h;
 
@@ -114,7 +114,7 @@ mod tests {
 
     fn drop_with_reads(mut engine: Engine) -> u32 {
         let from = Segment { start: RemoteWord { owner: Owner(1), index: 0 }, words: 8 };
-        let into = Local { slot: Slot(0), start: 0, words: 8 };
+        let into = SlotRange { slot: Slot(0), start: 0, words: 8 };
         for token in 0..QUEUED {
             engine.read(Token(token.into()), from, into).unwrap();
         }

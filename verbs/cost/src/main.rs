@@ -7,7 +7,7 @@ use core::sync::atomic::AtomicU64;
 use std::error::Error;
 
 use probeline_transport::{
-    Alone, Completion, Local, Owner, PostError, RemoteWord, Segment, Sizes, Slot, Token, Transport,
+    Alone, Completion, SlotRange, Owner, PostError, RemoteWord, Segment, Sizes, Slot, Token, Transport,
 };
 use probeline_verbs::{
     Access, Builder, Capacity, CompletionQueue, Context, DeviceList, Engine, Library, MemoryRegion,
@@ -102,7 +102,7 @@ fn engine_read(engine: &mut Engine, id: u64) -> Result<(), PostError> {
     let from = Segment { start: RemoteWord { owner: Owner(0), index }, words: WORDS };
     #[allow(clippy::cast_possible_truncation, reason = "less than SLOTS")]
     let slot = Slot((id % SLOTS) as u32);
-    engine.read(Token(id), from, Local { slot, start: 0, words: WORDS })
+    engine.read(Token(id), from, SlotRange { slot, start: 0, words: WORDS })
 }
 
 /// Posts compare-and-swap `id` through the engine.

@@ -53,8 +53,8 @@ use core::time::Duration;
 
 use probeline_transport::engine::{Deadline, Ledger, Operation, monotonic_now, own_words};
 use probeline_transport::{
-    Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Request,
-    Segment, StableMemory, Token, Transport,
+    Caps, Completion, Fault, Geometry, OpError, Owner, PostError, RemoteWord, Request, Segment,
+    SlotRange, StableMemory, Token, Transport,
 };
 
 use crate::{PostFailed, WorkCompletion, WorkRequest};
@@ -76,8 +76,8 @@ const DEVICE_PATIENCE: Duration = Duration::from_secs(5);
 /// Landed words can be read until the next call that may change them:
 ///
 /// ```compile_fail,E0502
-/// use probeline_transport::{Local, Segment, Token, Transport};
-/// fn look(engine: &mut probeline_verbs::Engine, from: Segment, into: Local) -> Option<u64> {
+/// use probeline_transport::{SlotRange, Segment, Token, Transport};
+/// fn look(engine: &mut probeline_verbs::Engine, from: Segment, into: SlotRange) -> Option<u64> {
 ///     let words = engine.landed(into).ok()?;
 ///     engine.read(Token(0), from, into).ok()?;
 ///     words.first().copied()
@@ -294,12 +294,12 @@ impl Transport for Engine {
     }
 
     #[inline]
-    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
+    fn landed(&self, at: SlotRange) -> Result<&[u64], PostError> {
         self.parts.private.slots.landed(at, u64::MAX)
     }
 
     #[inline]
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
+    fn staged(&mut self, at: SlotRange) -> Result<&mut [u64], PostError> {
         self.parts.private.slots.staged(at, u64::MAX)
     }
 

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use probeline_transport::SetupError;
 use probeline_transport::engine::{InFlight, Memory as HeapMemory, PrivateMemory, Releases, Slots};
-use probeline_transport::{LINE_BYTES, LINE_WORDS, Local, Sizes};
+use probeline_transport::{LINE_BYTES, LINE_WORDS, Sizes, SlotRange};
 use volatile::VolatilePtr;
 use volatile::access::ReadOnly;
 
@@ -186,7 +186,7 @@ impl Private {
     /// Returns the slot range `at` for an operation, which keeps its slot busy until the slot is
     /// [released](Slots::release); `None` if `at` is not a range of a slot.
     #[inline]
-    pub(super) fn hold(&mut self, at: Local) -> Option<LocalRange> {
+    pub(super) fn hold(&mut self, at: SlotRange) -> Option<LocalRange> {
         self.slots.hold_range(at).then(|| self.slot_blocks.range(at.slot.0, at.start, at.words))
     }
 
@@ -196,7 +196,7 @@ impl Private {
     pub(super) fn write_request(
         &self,
         id: u64,
-        (from, range): (Local, LocalRange),
+        (from, range): (SlotRange, LocalRange),
         to: RemoteAddress,
         max_inline: u32,
     ) -> WorkRequest {
@@ -208,7 +208,7 @@ impl Private {
 
     /// Returns the words of the slot range `at`, if a WRITE can carry them inline.
     #[inline]
-    fn inline_words(&self, at: Local, max_words: u32) -> Option<[u64; INLINE_WORDS]> {
+    fn inline_words(&self, at: SlotRange, max_words: u32) -> Option<[u64; INLINE_WORDS]> {
         if at.words > max_words {
             return None;
         }

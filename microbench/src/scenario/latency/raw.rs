@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use probeline::transport::{Local, Owner, RemoteWord, Segment, Slot};
+use probeline::transport::{Owner, RemoteWord, Segment, Slot, SlotRange};
 use probeline_programs::Timed;
 
 use super::recorder::{Recorder, WARM_UP_SHARE};
@@ -43,7 +43,7 @@ pub(super) fn rows<T: Timed>(
         let name = operation_name(operation, one_word);
         progress.expecting(rows.len() as u64, &name, longest);
         if let Operation::Write { words } = operation {
-            engine.staged(Local { slot: Slot(0), start: 0, words })?.fill(1);
+            engine.staged(SlotRange { slot: Slot(0), start: 0, words })?.fill(1);
         }
         // Other words for each kind, because those of the previous kind may be in a cache.
         let seed = args.job.seed ^ (rows.len() as u64) << 32;

@@ -5,8 +5,8 @@ use core::sync::atomic::Ordering::Acquire;
 
 use probeline::pipeline::next_line;
 use probeline::transport::{
-    Completion, Local, OwnRead, Owner, PostError, RemoteWord, Request, Segment, Sizes, Slot, Token,
-    read_own,
+    Completion, OwnRead, Owner, PostError, RemoteWord, Request, Segment, Sizes, Slot, SlotRange,
+    Token, read_own_window,
 };
 
 use super::super::Costs;
@@ -177,7 +177,7 @@ impl<E: Timed> Port<E> {
 
     /// Returns a slot to fill, after the WRITE before has left it.
     pub(super) fn stage(&mut self, slot: usize, words: usize) -> Result<&mut [u64], Error> {
-        let at = Local { slot: Slot(number(slot)), start: 0, words: number(words) };
+        let at = SlotRange { slot: Slot(number(slot)), start: 0, words: number(words) };
         while self.engine.staged(at) == Err(PostError::Busy) {
             self.poll()?;
         }
@@ -198,7 +198,7 @@ impl<E: Timed> Port<E> {
         to: Owner,
         (mailbox, bell): (usize, usize),
     ) -> Result<(), Error> {
-        let from = Local { slot: Slot(number(slot)), start: 0, words: number(words) };
+        let from = SlotRange { slot: Slot(number(slot)), start: 0, words: number(words) };
         let start = RemoteWord { owner: to, index: mailbox as u64 };
         self.post(SENT, Request::Write { from, to: Segment { start, words: number(words) } })?;
         while !self.engine.caps().write_then_atomic && self.engine.in_flight() > 0 {
@@ -218,11 +218,11 @@ impl<E: Timed> Port<E> {
 
     /// Reads words of the own window, which others write.
     pub(super) fn own(&mut self, first: usize, words: usize) -> Result<&[u64], Error> {
-        let into = Local { slot: Slot(0), start: 0, words: number(words) };
+        let into = SlotRange { slot: Slot(0), start: 0, words: number(words) };
         self.has_read = false;
         self.own.clear();
         loop {
-            match read_own(&mut self.engine, READ, first as u64, into) {
+            match read_own_window(&mut self.engine, READ, first as u64, into) {
                 Ok(OwnRead::Words(found)) => {
                     self.own.extend(found.iter().map(|word| word.load(Acquire)));
                     return Ok(&self.own);
@@ -242,7 +242,7 @@ impl<E: Timed> Port<E> {
         first: usize,
         words: usize,
     ) -> Result<&[u64], Error> {
-        let into = Local { slot: Slot(0), start: 0, words: number(words) };
+        let into = SlotRange { slot: Slot(0), start: 0, words: number(words) };
         let start = RemoteWord { owner, index: first as u64 };
         self.has_read = false;
         self.own.clear();
@@ -252,7 +252,7 @@ impl<E: Timed> Port<E> {
     }
 
     /// Waits for a READ.
-    fn land(&mut self, into: Local) -> Result<&[u64], Error> {
+    fn land(&mut self, into: SlotRange) -> Result<&[u64], Error> {
         while !self.has_read {
             self.poll()?;
         }

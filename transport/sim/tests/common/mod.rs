@@ -3,7 +3,7 @@
 pub(crate) use probeline_exchange::testing::{Replay, seeds};
 use probeline_sim::{Cluster, Config, Engine, Rng};
 use probeline_transport::{
-    Completion, Fault, Local, OpError, Owner, RemoteWord, Segment, Slot, Token, Transport,
+    Completion, Fault, OpError, Owner, RemoteWord, Segment, Slot, SlotRange, Token, Transport,
 };
 
 pub(crate) fn cluster(config: Config) -> Cluster {
@@ -27,8 +27,8 @@ pub(crate) fn segment(owner: u32, index: u64, words: u32) -> Segment {
     Segment { start: word(owner, index), words }
 }
 
-pub(crate) fn local(slot: u32, start: u32, words: u32) -> Local {
-    Local { slot: Slot(slot), start, words }
+pub(crate) fn local(slot: u32, start: u32, words: u32) -> SlotRange {
+    SlotRange { slot: Slot(slot), start, words }
 }
 
 /// Polls one completion; fails after a million empty polls.
