@@ -7,7 +7,8 @@ use core::sync::atomic::AtomicU64;
 use std::error::Error;
 
 use probeline_transport::{
-    Alone, Completion, SlotRange, Owner, PostError, RemoteWord, Segment, Sizes, Slot, Token, Transport,
+    Alone, Completion, Owner, PostError, RemoteWord, Segment, Sizes, Slot, SlotRange, Token,
+    Transport,
 };
 use probeline_verbs::{
     Access, Builder, Capacity, CompletionQueue, Context, DeviceList, Engine, Library, MemoryRegion,
