@@ -1,5 +1,4 @@
-//! What a structure gives to the checker: its machines, what its clients do, and the rules that must
-//! hold.
+//! The part of a check that a structure gives: its machines, what its clients do, and the rules that must hold.
 
 use core::fmt::Debug;
 use core::hash::Hash;
