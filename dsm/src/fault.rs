@@ -86,7 +86,8 @@ pub enum Protection {
     #[default]
     Mprotect,
     /// userfaultfd(2) and SIGBUS, from Linux 5.19 on, where the process may call it: containers often forbid this. Any
-    /// number of runs of pages has room.
+    /// number of runs of pages has room. After mlockall(2) with `MCL_CURRENT` calls fail, with EINVAL of madvise: lock
+    /// the memory of a process before it opens regions, with `MCL_FUTURE`.
     Userfaultfd,
 }
 

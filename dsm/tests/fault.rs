@@ -36,6 +36,7 @@ fn main() {
         ("ranks_share_elements_and_counters", Plan::Run(shared)),
         ("a_store_across_pages_ends", Plan::Run(across)),
         ("pages_that_the_kernel_takes_come_back", Plan::Run(reclaimed)),
+        ("pages_of_locked_memory_fault", locked()),
         ("a_foreign_fault_is_passed_on", Plan::Run(foreign)),
         ("a_foreign_fault_ends_the_process", Plan::Run(|| dies("a_foreign_fault_ends", "", null))),
         ("a_signal_of_a_process_is_passed_on", Plan::Run(|| dies("a_signal_of", "", raised))),
@@ -137,6 +138,30 @@ fn across() {
     unsafe { memory.as_ptr().add(4092).cast::<u64>().write_unaligned(bytes) };
     memory.barrier(&mut Alone).unwrap();
     assert!(memory.cells()[4092..4100].iter().map(Cell::get).eq(1..9));
+}
+
+/// Opens a region in a process that locks its memory: the kernel fills new mappings at once.
+fn locked() -> Plan {
+    let (mut limit, unlimited) = (libc::rlimit { rlim_cur: 0, rlim_max: 0 }, libc::RLIM_INFINITY);
+    // SAFETY: getrlimit(2): a live structure.
+    unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) };
+    // SAFETY: geteuid(2) takes nothing.
+    if limit.rlim_cur != unlimited && unsafe { libc::geteuid() } != 0 {
+        return Plan::Ignore("the process may not lock its memory");
+    }
+    Plan::Run(|| {
+        if env::var_os(DIES).is_none() {
+            let output = again("pages_of_locked").output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+            return;
+        }
+        // SAFETY: mlockall(2) takes no pointer.
+        assert_eq!(unsafe { libc::mlockall(libc::MCL_FUTURE) }, 0);
+        let memory = open::<u64>(Config::new(2_000), false, &mut Alone);
+        memory.cells()[5].set(7);
+        memory.barrier(&mut Alone).unwrap();
+        assert!(memory.stats().unwrap().flushes > 0);
+    })
 }
 
 /// Takes entries from the page table, as the kernel does where memory is scarce.

@@ -38,6 +38,12 @@ impl Mapping {
         Ok(Self { start, bytes })
     }
 
+    /// Unlocks its pages, which mlockall(2) locks in new mappings, so that they can be taken back.
+    fn unlock(&self) -> Result<(), Error> {
+        // SAFETY: munlock(2): pages of this mapping.
+        check("munlock", unsafe { libc::munlock(self.start, self.bytes) })
+    }
+
     pub(super) fn start(&self) -> *mut c_void {
         self.start
     }
@@ -97,7 +103,11 @@ impl Views {
         let program = Mapping::new(Some(&file), mirror, access)?;
         let this = Self { library, program, userfaultfd };
         if let Some(userfaultfd) = &this.userfaultfd {
-            userfaultfd.register(this.program.bytes_at(&(0..mirror)))?;
+            this.program.unlock()?;
+            let pages = this.program.bytes_at(&(0..mirror));
+            userfaultfd.register(pages)?;
+            // Where mlockall(2) has made the kernel fill new mappings, pages would not fault.
+            userfaultfd.protect(pages, ptr::null(), Access::Write, Access::None)?;
         }
         Ok(this)
     }

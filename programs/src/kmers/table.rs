@@ -69,6 +69,8 @@ pub(super) struct Table<K: Kmer> {
     /// Counts beyond the largest that a counter has: those of this rank, in the end of all.
     beyond: HashMap<K, u64>,
     growths: u32,
+    /// Whether the counters cannot grow any more.
+    are_largest: bool,
 }
 
 impl<K: Kmer> Table<K> {
@@ -109,6 +111,7 @@ impl<K: Kmer> Table<K> {
             is_full: false,
             beyond: HashMap::new(),
             growths: 0,
+            are_largest: false,
         })
     }
 
@@ -201,10 +204,11 @@ impl<K: Kmer> Table<K> {
         Err(OperationError::Contended { attempts: MAX_RETRIES }.into())
     }
 
-    /// Returns whether this rank has inserted its share of the k-mers up to seven eighths of the buckets.
+    /// Returns whether this rank has inserted its share of the k-mers up to seven eighths of the buckets, and the counters may
+    /// grow; or whether k-mers were refused.
     pub(super) fn is_crowded(&self) -> bool {
         let share = self.room() / u64::from(self.ranks);
-        self.new > share || !self.pending.is_empty()
+        !self.pending.is_empty() || !self.are_largest && self.new > share
     }
 
     fn buckets(&self) -> u64 {
@@ -245,6 +249,7 @@ impl<K: Kmer> Table<K> {
         let room = (self.max_bytes / LINE_BYTES).saturating_sub(now.lines);
         let lines = (now.lines * GROWTH).min(room);
         if !is_full && lines < 2 * now.lines {
+            self.are_largest = true;
             return Ok(false);
         }
         if lines <= now.lines {
