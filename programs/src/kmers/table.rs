@@ -128,6 +128,8 @@ impl<K: Kmer> Table<K> {
     /// Counts k-mers, or inserts the repeated ones. Those that are refused wait for the end of the round.
     pub(super) fn add(&mut self, kmers: &[K]) -> Result<(), Error> {
         match &mut self.pass {
+            // Parts of wide counters gain less than it takes to hash k-mers twice.
+            Pass::All if K::WORDS > 1 => self.run(kmers, 1),
             Pass::All => {
                 for kmer in kmers {
                     let home_line = self.counters.home_line(*kmer);
