@@ -231,7 +231,8 @@ where
         self.step_until(has_all, false, deliver)
     }
 
-    /// Steps until `is_done`, or until no message has arrived in the most steps in a row.
+    /// Steps until `is_done`. Fails with [`Error::Undelivered`] after more than `max_idle` steps in a row in which no
+    /// message has arrived.
     #[inline]
     fn step_until(
         &mut self,
@@ -252,8 +253,9 @@ where
         Ok(())
     }
 
-    /// Sends full blocks, or the last ones of a flush, and delivers what has arrived. Lanes that have ended bring
-    /// more if ranks pass messages on, and outside of a flush: `looks_at_all`.
+    /// Sends full blocks, or the last ones of a flush, and delivers the messages that have arrived. With
+    /// `looks_at_all` it also receives from lanes that have ended: they bring more if ranks pass messages on, and
+    /// outside of a flush.
     fn step(
         &mut self,
         looks_at_all: bool,

@@ -123,7 +123,7 @@ pub trait Direct<D>: Run<Context<D>> {
 pub struct Context<D> {
     pub(crate) placement: Placement,
     pub(crate) detail: D,
-    /// Whether the CPUs of all owners run operations; before opening, whether this owner's may.
+    /// Whether the CPUs of all owners run operations; before opening, whether the CPU of this owner may.
     pub(crate) is_direct: bool,
     /// Whether no owner changes the container now.
     pub(crate) is_still: bool,

@@ -103,7 +103,7 @@ pub trait Buckets<Q>: Copy + Debug + Hash {
 pub enum Decision<O> {
     /// The bucket is of another key. Behind the last one of a group, read the next group.
     Pass,
-    /// The operation is done, when the words behind the first one of a bucket that it has claimed are written.
+    /// The operation is done, once the words after the first one of a claimed bucket are written.
     Done(O),
     /// Replace this first word by `new`, and be done.
     Swap {

@@ -244,7 +244,7 @@ where
         Ok(())
     }
 
-    /// Returns the frame in which the mirror has a page, or another one.
+    /// Returns the frame of the mirror that is for a page, and may hold another one.
     pub(crate) fn frame(&mut self, page: u32) -> Result<Frame, Error> {
         let (parts, layout, ..) = self.pipeline.shared_mut().parts()?;
         parts.frames.get(layout.frame(page)).copied().ok_or(Error::Window)

@@ -36,7 +36,7 @@ counters! {
         pub flushes,
         /// Barriers passed.
         pub barriers,
-        /// Notices received, at a barrier one for each page where they are bits.
+        /// Notices received. If a barrier sends them as bits, each page is one.
         pub notices,
         /// Times that this rank had more notices than [`Config::notices`](crate::Config::notices), or missed some of a
         /// lock's: then others drop all copies at the next lock, or this rank does. At a barrier they do so only if

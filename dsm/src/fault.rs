@@ -4,7 +4,7 @@
 //! the program's view of the mirror in it has page protection. What the mirror has of a page decides what the
 //! program may do with it: nothing, read, or write while the region has an edit of the page. An access beyond that
 //! is a SIGSEGV, or by [`Protection::Userfaultfd`] a SIGBUS. Its handler views or edits the page as the program would
-//! do by [`Region`], and lets the access go on. Which words have changed the region finds by [`Config::compares`].
+//! do by [`Region`], and lets the access go on. The region finds the words that have changed by [`Config::compares`].
 //!
 //! # Signal safety
 //!
@@ -82,12 +82,12 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protection {
     /// mprotect(2) and SIGSEGV, on every Linux. Runs of pages of one protection are mappings, of which a process has
-    /// 65,530 by default (`vm.max_map_count`); where it has no room for more, all pages fault again.
+    /// 65,530 by default (`vm.max_map_count`); beyond that number, all pages fault again.
     #[default]
     Mprotect,
-    /// userfaultfd(2) and SIGBUS, from Linux 5.19 on, where the process may call it: containers often forbid this. Any
-    /// number of runs of pages has room. After mlockall(2) with `MCL_CURRENT` calls fail, with EINVAL of madvise: lock
-    /// the memory of a process before it opens regions, with `MCL_FUTURE`.
+    /// userfaultfd(2) and SIGBUS, from Linux 5.19 on, if the process may call it: containers often forbid this. The
+    /// number of runs of pages has no limit. After mlockall(2) with `MCL_CURRENT`, calls fail with EINVAL of madvise:
+    /// lock the memory with `MCL_FUTURE`, before the process opens regions.
     Userfaultfd,
 }
 
@@ -109,9 +109,9 @@ impl Protection {
 /// It has the guarantees of [`Region`]: a store is an edit of the elements whose bits it changes, and a program
 /// synchronises by the same locks and barriers. Only the thread that has opened it may access the memory. A fault
 /// of another one, of a process forked by fork(3), inside an [`Exchange`] of this region, or on a page that cannot be
-/// had, is not served. It prints the reason to standard error, and goes on as any other signal of a fault: to the handler from
-/// before the first region was opened, as the kernel would call it, by default the end of the process. A handler that is
-/// installed later must call this one.
+/// had, is not served. The handler then prints the reason to standard error, and passes the signal on as it does any
+/// other signal of a fault: to the action from before the first region was opened, as the kernel would. By default this
+/// ends the process. A handler that is installed later must call this one.
 ///
 /// A page that is here does not fault. So another thread may see any of its states, and a store of one, or of the
 /// handler of a signal that interrupts a call on the region, may be lost.
@@ -180,8 +180,8 @@ where
     E: Transport,
     S: AsMut<[Operation]>,
 {
-    /// Opens a region of zeros, as [`Region::open`] does, which allocates its private memory here, for all pages. The
-    /// kernel protects them by mprotect(2).
+    /// Opens a region of zeros, as [`Region::open`] does, and allocates its private memory, for all pages. The kernel
+    /// protects them by mprotect(2).
     ///
     /// # Errors
     /// As for [`open_with`](Self::open_with).
@@ -194,7 +194,7 @@ where
         Self::open_with(Protection::Mprotect, engine, config, operations, job)
     }
 
-    /// As [`open`](Self::open), with the protection that this rank chooses for itself.
+    /// Opens a region as [`open`](Self::open) does, with a protection. Ranks may choose different ones.
     ///
     /// # Errors
     /// As for [`Region::open`]; `page_words` that is no multiple of the system's page; [`Error::System`],

@@ -222,7 +222,7 @@ impl<'m> Parts<'m> {
     /// Begins an edit of a page.
     ///
     /// # Errors
-    /// [`Error::Window`] without its words or the page's frame, which never lack.
+    /// [`Error::Window`] if its words or the page's frame are missing, which cannot happen.
     #[inline]
     pub(crate) fn begin_edit(&mut self, layout: &Layout, nth: u32, page: u32) -> Result<(), Error> {
         let first = self.edits.get_mut(nth as usize * layout.edit_words());

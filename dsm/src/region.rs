@@ -100,7 +100,7 @@ where
         let layout = config.layout::<T>(geometry.owners);
         let (found, needed) = (memory.as_mut().len() as u64, layout.memory_words() as u64);
         ConfigError::check_range("the words of the memory", found, needed, u64::MAX)?;
-        // Memory of an earlier region: all but its pages and twins.
+        // The memory may be that of an earlier region; only pages and twins may keep their content.
         let pages = layout.parts[0] + layout.parts[1];
         memory.as_mut().get_mut(pages..).unwrap_or_default().fill(0);
         let context = Context::new(memory, layout, geometry.me, config.max_lock_reads);
@@ -330,7 +330,7 @@ where
         Ok(())
     }
 
-    /// Starts to send the changes of all edited pages, and then maybe to release a lock.
+    /// Starts to send the changes of all edited pages, and to release a lock after them, if one is given.
     pub(crate) fn start_flush(&mut self, release: Option<u32>) -> Result<(), Error> {
         let context = self.pipeline.shared_mut();
         context.task = Task::Flush { next: 0, left: 0, release };

@@ -103,7 +103,8 @@ fn on_processes<T: Pod>(name: &str, config: Config, test: impl Fn(&Memory<T>, &m
     succeed(job);
 }
 
-/// Elements of all ranks in each word, more edited pages than may be, a home that edits as well, and counters under locks.
+/// Edits elements of all ranks in each word, on more pages than may be edited at once, also at their home, and counts
+/// under locks.
 fn shared() {
     const ELEMENTS: usize = 9_000;
     let config = Config { notices: 2, edited_pages: 2, ..Config::new(ELEMENTS as u64 + 3) };

@@ -285,7 +285,7 @@ fn refuses_invalid_accesses() {
     assert!(region.access([37..37], [0..8]).is_ok());
 }
 
-/// A prefetch of more pages than the mirror holds reads none that it displaces itself.
+/// Prefetches more pages than the mirror holds, and expects no READ of a page that the prefetch displaces itself.
 #[test]
 fn prefetch_keeps_pages_it_read() {
     let few = Config { page_words: 8, mirror_pages: 4, ..Config::new(8 * 64) };
@@ -417,7 +417,7 @@ fn barrier_while_awaiting_lock() {
     });
 }
 
-/// The CPU accesses pages only where its accesses are coherent with the transport's atomics.
+/// Checks that the CPU accesses pages only where its accesses are coherent with the transport's atomics.
 #[test]
 fn posts_accesses_beside_device_atomics() {
     // A READ, a WRITE, and a fetch-and-add.
@@ -435,8 +435,8 @@ fn posts_accesses_beside_device_atomics() {
     }
 }
 
-/// A rank that takes a lock at its own home again and again lets another one take it, also where a transport progresses
-/// only in polls.
+/// Acquires a lock at its own home again and again, and expects that another rank gets it too, even if the transport
+/// progresses only in polls.
 #[test]
 fn repeated_sections_let_others_run() {
     let simulator = |sizes| probeline_sim::Config {
@@ -461,7 +461,7 @@ fn repeated_sections_let_others_run() {
     assert_eq!(seen, [true; 2], "rank 0 saw nothing in 10,000 sections");
 }
 
-/// A rank whose operation has failed, and which knows it alone, fails the next barrier on all ranks.
+/// Fails operations of one rank, and expects that the next barrier fails on all ranks.
 #[test]
 fn failed_rank_fails_next_barrier() {
     // Many operations fail, and one rank has any.

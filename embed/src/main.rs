@@ -176,7 +176,7 @@ fn fill_and_query(config: Config) -> Option<()> {
     shared.table().clear(&mut Alone).ok()
 }
 
-/// A key of four words.
+/// Returns a key of four words.
 fn long_key(number: u64) -> [u64; 4] {
     [number, 0, number % 7, 1]
 }

@@ -140,7 +140,7 @@ mod tests {
     use crate::{Topology, device_node};
     use std::path::Path;
 
-    /// The recorded machines test the nodes and cores of sysfs.
+    /// Compares caches and devices only: the tests of recorded machines cover the nodes and cores of sysfs.
     #[test]
     fn agrees_with_sysfs() {
         let sys = Path::new("/sys");

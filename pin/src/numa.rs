@@ -120,7 +120,7 @@ mod tests {
         assert!(!may_bind(NodeId(1023)));
     }
 
-    /// The tests of mappings bind memory, to nodes that exist and to others.
+    /// Leaves binding to the tests of mappings, which bind to nodes that exist and to others.
     #[test]
     fn refuses_wrong_nodes_and_addresses() {
         // The mask has no bit for this node, so there is no system call.

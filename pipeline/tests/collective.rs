@@ -1,5 +1,5 @@
-//! Collective calls that every structure has from its front: opening together, and calls that name who is
-//! out of step.
+//! Collective calls that every structure has from its front: opening together, and errors that name the
+//! owner that made another call.
 
 use probeline_exchange::testing::OtherBuild;
 use probeline_pipeline::{CollectiveError, Finished, Operation, Structure, Tag};
@@ -51,8 +51,8 @@ fn refuses_another_build() {
     assert!(what.contains("of the build"), "{what}");
 }
 
-/// An owner that cannot open it does not block the others, neither in a first structure nor in a
-/// second one on the same engine.
+/// Checks that an owner that cannot open a structure does not block the others, neither in a first
+/// structure nor in a second one on the same engine.
 #[test]
 fn reports_failed_open_to_all() {
     let empty = Shape { counters: 0, ..SHAPE };
@@ -76,7 +76,7 @@ fn reports_failed_open_to_all() {
     }
 }
 
-/// Owner 1 makes another call than the others, who count. Without the names of calls both succeed,
+/// Lets owner 1 make another call than the others, which count. Without the names of calls both succeed,
 /// with a wrong number, and half of the structure is cleared.
 #[test]
 fn names_differing_calls() {
@@ -99,7 +99,7 @@ fn names_differing_calls() {
     }
 }
 
-/// The same call of the same name, on another structure of the same sizes.
+/// Makes the call of the same name on another structure of the same sizes.
 #[test]
 fn names_differing_structures() {
     let part = Sizes::new(COUNTERS).with_slots(0, 1).with_depth(4);

@@ -243,7 +243,7 @@ fn sum<'a>(keys: impl Iterator<Item = &'a u32>) -> u64 {
 /// The most bits of a digit.
 const DIGIT_BITS: u32 = 11;
 
-/// Sorts keys of a range. `scratch` gets as long as them.
+/// Sorts keys of a range. `scratch` becomes as long as `keys`.
 #[allow(clippy::cast_possible_truncation, reason = "the range is one of keys")]
 fn radix_sort(keys: &mut Vec<u32>, scratch: &mut Vec<u32>, range: Range<u64>) {
     let start = range.start as u32;
@@ -258,7 +258,7 @@ fn radix_sort(keys: &mut Vec<u32>, scratch: &mut Vec<u32>, range: Range<u64>) {
     }
 }
 
-/// Stores keys in order of a digit, those of one digit in the order in which they are.
+/// Stores keys in order of a digit. Keys with equal digits keep their order.
 fn distribute(from: &[u32], to: &mut [u32], digit: impl Fn(u32) -> u32) {
     let mut ends = [0_usize; 1 << DIGIT_BITS];
     from.iter().for_each(|key| ends[digit(*key) as usize] += 1);

@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(chosen(&[(local, RoceV2), ("::ffff:127.0.0.1", RoceV2)]), Ok(1));
     }
 
-    /// The tests of opening cover the other reasons.
+    /// Leaves the other reasons to the tests of opening.
     #[test]
     fn refuses_link_local_addresses() {
         let local = [("fe80::1", GidKind::RoceV2), ("::ffff:169.254.1.1", GidKind::RoceV2)];

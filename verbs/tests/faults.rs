@@ -137,8 +137,8 @@ fn maps_statuses_to_errors() {
     }
 }
 
-/// The device may still write to slots if it goes silent, and if it is unknown which requests it has
-/// refused.
+/// Keeps slots busy to which the device may still write: it is silent, or it is unknown which requests
+/// it has refused.
 #[test]
 fn silent_device_keeps_slots_busy() {
     let not_posted = OpError::NotPosted { errno: libc::EIO };

@@ -220,7 +220,7 @@ fn inline_words_need_capacity() {
     assert_eq!(two.remote.words()[1].load(Relaxed), 8);
 }
 
-/// The two virtual machines test other refusals of devices.
+/// Leaves other refusals of devices to the tests in virtual machines.
 #[test]
 fn operations_without_access_rights_fail() {
     let read_only = Access::LOCAL_WRITE | Access::REMOTE_READ;

@@ -20,7 +20,7 @@ const SECOND_BITS: u32 = 63;
 
 /// A key of counters: `u64` of up to 62 bits, or `u128` of 64 to 126 bits.
 pub trait Key: Copy + Debug + Hash + Eq + Sealed + 'static {
-    /// Words of a bucket: the first one has the count; a second one the lowest 63 bits of the key.
+    /// Words of a bucket: the first has the count; the second, if any, the lowest 63 bits of the key.
     const WORDS: u32;
     /// The fewest bits of a key.
     const MIN_BITS: u32;
@@ -128,8 +128,8 @@ impl<K: Key> Layout<K> {
         Err(Error::Key { bits: u128::BITS - key.leading_zeros(), max: self.key_bits })
     }
 
-    /// Divides a key in its bits for the first word, of which a part may follow from the home line, and those for
-    /// the second word: none of a key of one word.
+    /// Divides a key into its bits for the first word, some of which may follow from the home line, and its bits for
+    /// the second word. A key of one word has none of the latter.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "each is cut out by its width")]
     fn halves(key: u128) -> [u64; 2] {

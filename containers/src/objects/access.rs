@@ -98,7 +98,7 @@ impl<const N: usize> Machine for Access<N> {
     const SLOTS: u32 = 1;
 }
 
-/// Returns the words of an object of `words` words behind `used` words of a part; `None` if it has no room.
+/// Returns the place of an object of `words` words after `used` words of a part, or `None` if it has no room.
 fn place(part: Segment, used: u64, words: u32) -> Option<Segment> {
     let first = used.checked_add(LINE_WORDS.into())?;
     let is_inside = first.checked_add(words.into())? <= part.words.into();
@@ -106,7 +106,7 @@ fn place(part: Segment, used: u64, words: u32) -> Option<Segment> {
     is_inside.then_some(Segment { start: RemoteWord { owner, index: index + first }, words })
 }
 
-/// Returns the words of an object of at most `N` bytes to which a pointer points, if one may be there.
+/// Returns the place of the object of at most `N` bytes to which a pointer points, or `None` if none can be there.
 fn pointed<const N: usize>(part: Segment, pointer: Pointer<[u8]>) -> Option<Segment> {
     let at = pointer.segment();
     let used = at.start.index.checked_sub(part.start.index + u64::from(LINE_WORDS))?;

@@ -115,7 +115,8 @@ impl Shape {
         Some((K::from_bytes(key.get(..key_bytes)?), V::from_bytes(value.get(..value_bytes)?)))
     }
 
-    /// Returns whether a first word in part may be one of the key: the bytes that were written are those of a claim.
+    /// Returns whether a first word that is written in part may be one of the key: its written bytes equal those of a
+    /// claim.
     #[inline(always)]
     pub(super) fn may_match(&self, word: u64, home: u64) -> bool {
         let written = (word & WRITTEN) >> 7;

@@ -41,7 +41,7 @@ pub(super) struct View {
 }
 
 impl Context {
-    /// Returns what the client knows of a ring, or has forgotten for that of another one.
+    /// Returns what the client knows of a ring: nothing, if it has kept the counters of another one instead.
     pub(super) fn view(&self, host: Owner) -> View {
         let view = self.detail.views[host.0 as usize % VIEWS];
         if view.host == host { view } else { View { host, ..View::default() } }

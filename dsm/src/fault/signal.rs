@@ -24,10 +24,10 @@ static ENTRIES: [Entry; MAX_REGIONS] = [const { Entry::free() }; MAX_REGIONS];
 static SIGSEGV: Signal = Signal::new(libc::SIGSEGV);
 static SIGBUS: Signal = Signal::new(libc::SIGBUS);
 
-/// A signal of faults, and its action before the first region was opened that needs it.
+/// A signal of faults, and its action from before the first region that needs it was opened.
 struct Signal {
     number: c_int,
-    /// Whether the handler is installed, once in the process: one that was installed later may call it.
+    /// Result of installing the handler. It is never removed: a handler that was installed later may call it.
     installed: OnceLock<Result<(), Error>>,
     previous: OnceLock<libc::sigaction>,
     /// Whether the previous action, which the kernel would have reset after its first signal, had one.
@@ -141,7 +141,8 @@ unsafe fn serve<M: Served>(memory: *const c_void, at: usize, is_store: bool) -> 
     unsafe { &*memory.cast::<M>() }.serve(at, is_store)
 }
 
-/// Serves an access to an address. Returns `None` if it is in no memory, or if its signal is not of page protection.
+/// Serves an access to an address. Returns `None` if it is in no memory, or if page protection did not cause the
+/// signal.
 fn serve_address(signal: c_int, address: usize, is_store: bool) -> Option<Result<(), Error>> {
     let thread = current_thread();
     // Entries of this thread do not change meanwhile.
@@ -165,7 +166,7 @@ impl Signal {
         Self { number, installed: OnceLock::new(), previous: OnceLock::new(), is_reset }
     }
 
-    /// Installs the handler, unless it was.
+    /// Installs the handler, unless it is installed already.
     fn install(&self) -> Result<(), Error> {
         *self.installed.get_or_init(|| self.install_once())
     }

@@ -41,7 +41,7 @@ impl Userfaultfd {
         Ok(this)
     }
 
-    /// Makes the first access to each page of a mapping fault. `pages` are of whole pages of the system.
+    /// Makes the first access to each page of a mapping fault. `pages` are whole pages of the system.
     pub(super) fn register(&self, pages: *mut [u8]) -> Result<(), Error> {
         let mode =
             UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR | UFFDIO_REGISTER_MODE_WP;
@@ -49,8 +49,7 @@ impl Userfaultfd {
         self.call("UFFDIO_REGISTER", UFFDIO_REGISTER, &mut register)
     }
 
-    /// Allows an access to pages that were allowed `before`. `library` is the address at which the library accesses the
-    /// same memory.
+    /// Grants an access to pages whose access was `before`. `library` is the address of the library's view of them.
     pub(super) fn protect(
         &self,
         pages: *mut [u8],

@@ -78,7 +78,7 @@ impl Drop for Mapping {
 pub(super) struct Views {
     library: Mapping,
     pub(super) program: Mapping,
-    /// Protects the program's view; without it, mprotect(2) does.
+    /// Protects the program's view; `None` if mprotect(2) does.
     userfaultfd: Option<Userfaultfd>,
 }
 
@@ -117,7 +117,7 @@ impl Views {
         self.userfaultfd.is_some()
     }
 
-    /// Allows the program this access to some pages, all of which it was allowed `before`.
+    /// Grants the program an access to some pages, all of whose access was `before`.
     pub(super) fn protect(
         &self,
         layout: &Layout,

@@ -23,7 +23,8 @@ const LOCKS: usize = 3;
 const HELD: usize = LOCKS;
 const PHASES: u64 = 4;
 
-/// Returns the result of an access, or `None` if it may be refused: small mirrors lack room, and drawn ranges may overlap.
+/// Returns the result of an access, or `None` if it was refused and may be: small mirrors lack room, and drawn ranges
+/// may overlap.
 fn allowed<R>(
     config: &Config,
     ranges: usize,

@@ -67,7 +67,7 @@ impl<T: Pod> Shared<T> for Plain<T> {
         slice_of(self, range, true)
     }
 
-    /// Plain memory has no such call.
+    /// Refuses: plain memory has no such call.
     fn access(&mut self, _: Pair, _: Pair) -> Result<Slices<'_, T>, OperationError> {
         Err(OperationError::Overlap)
     }

@@ -173,7 +173,7 @@ impl<'a> Search<'a> {
                 Pause::Grow(bytes) => {
                     drop(table);
                     if let Some(limit) = self.grow(engine, bytes, exchange)? {
-                        // The search goes on in its table until that is full.
+                        // The search goes on in the present table until it is full.
                         self.limit = Some(limit);
                         self.has_failed_to_grow = true;
                     }
@@ -280,7 +280,7 @@ impl<'a> Search<'a> {
         Ok(None)
     }
 
-    /// Exchanges the progress of all ranks, of which this one stopped for this reason.
+    /// Exchanges the progress of all ranks. `stop` is the reason why this rank stopped.
     fn end_round(&self, stop: Option<Stop>, exchange: &mut dyn Exchange) -> Result<Round, Error> {
         let (found, open) = (self.frontier.found(), self.frontier.open());
         let mine = (found, open, self.stats.nodes.inner_inserted, stop, self.host.stop());

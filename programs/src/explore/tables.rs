@@ -55,7 +55,7 @@ pub(super) struct Facts {
 /// table.
 pub(super) struct Opening<'e> {
     pub(super) engine: &'e mut dyn Timed,
-    /// The configuration of a table of as many bytes whose states have one word.
+    /// The configuration of a table of the same size whose states have one word.
     pub(super) narrow: Config,
     pub(super) exploration: &'e Exploration,
 }

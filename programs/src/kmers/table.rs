@@ -189,7 +189,7 @@ impl<K: Kmer> Table<K> {
         if matches!(self.pass, Pass::All) { 1 } else { 2 }
     }
 
-    /// Counts the k-mers that wait, and those that were refused. Those that are refused again need larger counters.
+    /// Counts the k-mers that wait, and those that were refused. Those without room stay pending.
     fn add_pending(&mut self) -> Result<(), Error> {
         for _ in 0..MAX_RETRIES {
             let pending = core::mem::take(&mut self.pending);
@@ -206,8 +206,8 @@ impl<K: Kmer> Table<K> {
         Err(OperationError::Contended { attempts: MAX_RETRIES }.into())
     }
 
-    /// Returns whether this rank has inserted its share of the k-mers up to seven eighths of the buckets, and the counters may
-    /// grow; or whether k-mers were refused.
+    /// Returns whether the counters should grow: k-mers were refused, or this rank has inserted its share of those that
+    /// fill seven eighths of the buckets and the counters are not the largest.
     pub(super) fn is_crowded(&self) -> bool {
         let share = self.room() / u64::from(self.ranks);
         !self.pending.is_empty() || !self.are_largest && self.new > share
@@ -289,7 +289,7 @@ impl<K: Kmer> Table<K> {
         all.filter(move |(_, count)| *count >= least)
     }
 
-    /// Passes on the count of each k-mer of this rank, without working out the k-mers if possible.
+    /// Calls `each` with the count of each k-mer of this rank, without decoding the k-mers if possible.
     pub(super) fn each_count(&self, mut each: impl FnMut(u64)) {
         if !self.beyond.is_empty() {
             return self.local().for_each(|(_, count)| each(count));

@@ -37,10 +37,10 @@ const fn species(charge: i8, masters: [i8; MASTERS], log_k: f64) -> Species {
     Species { charge, masters, log_k }
 }
 
-/// Species that are no ion pairs, which come first.
+/// Number of species that are not ion pairs; they come first.
 const WITHOUT_PAIRS: usize = 7;
 
-/// All species; the first seven are no ion pairs.
+/// All species; the first seven are not ion pairs.
 const ALL: [Species; SPECIES] = [
     species(1, [0, 0, 0, 1], 0.0),     // H+
     species(-1, [0, 0, 0, -1], -14.0), // OH-

@@ -235,8 +235,8 @@ fn mixed(number: u64) -> u64 {
     number ^ number >> 31
 }
 
-/// Returns what the outer rows take of an engine: its last words of each window, and its last slot. Their READs are not in
-/// flight together with operations of the map.
+/// Returns the sizes of the outer rows in an engine: the last words of each window, and the last slot. Their READs are
+/// not in flight together with operations of the map.
 pub(super) fn sizes(grid: Grid) -> Sizes {
     let window_words = row_words(grid.columns) * ROWS * STEPS;
     Sizes { window_words, slots: 1, slot_words: READ_WORDS, depth: 0 }

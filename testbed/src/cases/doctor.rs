@@ -77,7 +77,7 @@ fn accepts(testbed: &Testbed) -> Result<()> {
     prints(&exit.output, &["no RDMA device is called mlx5_0: choose among rxe0"])
 }
 
-/// The JSON of a comparison over verbs, whose columns are jobs of their own.
+/// Checks the findings in the JSON of a comparison over verbs, whose columns are jobs of their own.
 fn findings_in_results(testbed: &Testbed) -> Result<()> {
     let few = "--rounds 2 --ops 200 --seconds-per-measurement 0.002 --table-size 128KiB";
     let arguments = format!("compare --columns verbs --ranks 2 {few} --json $SHARE/doctor.json");

@@ -133,7 +133,7 @@ pub struct Model {
     /// Roundtrips between owners of one node, including an owner's operations on itself.
     pub local: Roundtrips,
     /// Whether the CPU executes local operations itself, as loads and stores, one after the other.
-    /// SlotRange operations then take no turns at a NIC, cost no post and completion time, and have no
+    /// Local operations then take no turns at a NIC, cost no post and completion time, and have no
     /// jitter. Posts and completions of NIC operations use the same CPU, but the model does not add
     /// the two times: a rank that mixes both does them at once, which no real CPU does.
     pub local_by_cpu: bool,

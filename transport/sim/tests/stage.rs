@@ -21,7 +21,7 @@ const fn lost(owner: u32) -> ExchangeError {
     ExchangeError::OwnerLost(Owner(owner))
 }
 
-/// The effects of all owners happen in the order of virtual time: the adds to one word, half their
+/// Checks that effects of all owners happen in the order of virtual time: adds to one word, half their
 /// roundtrips after their posts.
 #[test]
 fn effects_follow_virtual_time() {

@@ -209,7 +209,7 @@ mod tests {
         assert!(owners * owners * 4 <= probeline_exchange::MAX_ALL_TO_ALL_BYTES);
     }
 
-    /// The tests of opening cover sizes and link layers.
+    /// Leaves sizes and link layers to the tests of opening.
     #[test]
     fn refuses_differing_addresses() {
         let mine = info();

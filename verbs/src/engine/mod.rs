@@ -76,8 +76,8 @@ const DEVICE_PATIENCE: Duration = Duration::from_secs(5);
 /// Landed words can be read until the next call that may change them:
 ///
 /// ```compile_fail,E0502
-/// use probeline_transport::{SlotRange, Segment, Token, Transport};
-/// fn look(engine: &mut probeline_verbs::Engine, from: Segment, into: SlotRange) -> Option<u64> {
+/// use probeline_transport::{Segment, SlotRange, Token, Transport};
+/// fn first_word(engine: &mut probeline_verbs::Engine, from: Segment, into: SlotRange) -> Option<u64> {
 ///     let words = engine.landed(into).ok()?;
 ///     engine.read(Token(0), from, into).ok()?;
 ///     words.first().copied()

@@ -69,7 +69,7 @@ pub(crate) fn markings(net: &Net, limit: usize) -> Vec<Vec<u64>> {
     search(net, limit).0.into_keys().collect()
 }
 
-/// Returns the largest token count of each place in these [`markings`].
+/// Returns the largest token count of each place in the [`markings`].
 pub(crate) fn largest(net: &Net, limit: usize) -> Vec<u64> {
     let max = |mut max: Vec<u64>, marking: Vec<u64>| {
         max.iter_mut().zip(marking).for_each(|(max, tokens)| *max = tokens.max(*max));
