@@ -3,7 +3,7 @@
 //! The least work depends on where the keys are, and not on the operations that a run posted: the
 //! throughput divided by the bound shows what a run wastes.
 
-use probeline_sim::{Kind, WORD_GROUPS};
+use probeline_sim::{Kind, Slowdown, WORD_GROUPS};
 use probeline_table::{OneRoundtrip, ReadAhead};
 use probeline_transport::Owner;
 
@@ -116,12 +116,12 @@ impl Work {
         let shared = used(setup, self.load(setup));
         let shared = shared.map(|(name, used)| (name, machines / used));
         let of_ranks = [
-            ("own accesses of the CPU", of_all(self.own_ns)),
-            (roundtrips(setup.in_flight), of_all(self.trips_ns) * in_flight),
+            ("own accesses of the CPU".to_owned(), of_all(self.own_ns)),
+            (roundtrips(setup.in_flight).to_owned(), of_all(self.trips_ns) * in_flight),
         ];
         let all = shared.chain(of_ranks).filter(|(_, ops_per_s)| ops_per_s.is_finite());
         let lowest = all.min_by(|(_, one), (_, other)| one.total_cmp(other));
-        lowest.map(|(name, ops_per_s)| Bound { name: name.to_owned(), ops_per_s })
+        lowest.map(|(name, ops_per_s)| Bound { name, ops_per_s })
     }
 
     /// Returns the load of a machine whose ranks complete one operation per second together.
@@ -147,12 +147,22 @@ const WORD_BYTES: f64 = probeline_transport::WORD_BYTES as f64;
 
 /// Returns the utilization of each resource that the model limits. The number of operations
 /// outstanding is a choice of the ranks, so it does not slow a NIC down.
-fn used(setup: &Setup, load: Load) -> impl Iterator<Item = (&'static str, f64)> {
+fn used(setup: &Setup, load: Load) -> impl Iterator<Item = (String, f64)> {
     let Setup { model, shape, .. } = setup;
     let share = |rate: f64, limit: u64| (limit > 0).then(|| rate / limit as f64);
     let ranks = f64::from(shape.ranks_per_machine).max(1.0);
+    // Queue pairs of the machine's ranks, one for each owner on another machine and rank.
+    let connections = ranks * ranks * f64::from(shape.machines.saturating_sub(1));
+    let Slowdown { knee, halved_by } = model.nic.connections;
+    let excess = (connections - f64::from(knee)).max(0.0);
+    let slower = if halved_by == 0 { 1.0 } else { 1.0 + excess / f64::from(halved_by) };
     let of_nic = |rate: f64, limits: [u64; 2]| {
-        limits.into_iter().filter_map(|limit| share(rate, limit)).reduce(f64::max)
+        let used = limits.into_iter().filter_map(|limit| share(rate * slower, limit));
+        used.reduce(f64::max)
+    };
+    let named = move |rate: &str| match slower > 1.0 {
+        true => format!("{rate} beyond {knee} connections"),
+        false => rate.to_owned(),
     };
     // Data of READs arrives in one direction of the link while as much leaves in the other.
     let operations = load.reads + load.atomics;
@@ -164,13 +174,16 @@ fn used(setup: &Setup, load: Load) -> impl Iterator<Item = (&'static str, f64)> 
     let of_word_ns = model.atomic_word_ns as f64 / WORD_GROUPS as f64;
     let (sends, answers, rank) = (model.nic.initiator, model.nic.target, model.initiator);
     let all = [
-        ("NIC READ rate", of_nic(load.reads, [sends.reads_per_s, answers.reads_per_s])),
-        ("NIC atomics rate", of_nic(load.atomics, [sends.atomics_per_s, answers.atomics_per_s])),
-        ("bandwidth", share(bytes, model.nic.bytes_per_s)),
-        ("READ rate of a rank", share(load.reads / ranks, rank.reads_per_s)),
-        ("atomics rate of a rank", share(load.atomics / ranks, rank.atomics_per_s)),
-        ("atomics rate of a word", Some(load.atomics / ranks * of_word_ns / 1e9)),
-        ("CPU of posts and completions", Some(operations / ranks * cpu_ns / 1e9)),
+        (named("NIC READ rate"), of_nic(load.reads, [sends.reads_per_s, answers.reads_per_s])),
+        (
+            named("NIC atomics rate"),
+            of_nic(load.atomics, [sends.atomics_per_s, answers.atomics_per_s]),
+        ),
+        ("bandwidth".to_owned(), share(bytes, model.nic.bytes_per_s)),
+        ("READ rate of a rank".to_owned(), share(load.reads / ranks, rank.reads_per_s)),
+        ("atomics rate of a rank".to_owned(), share(load.atomics / ranks, rank.atomics_per_s)),
+        ("atomics rate of a word".to_owned(), Some(load.atomics / ranks * of_word_ns / 1e9)),
+        ("CPU of posts and completions".to_owned(), Some(operations / ranks * cpu_ns / 1e9)),
     ];
     all.into_iter().filter_map(|(name, used)| Some((name, used?))).filter(|(_, used)| *used > 0.0)
 }

@@ -52,9 +52,9 @@ pub struct Rates {
     pub atomics_per_s: u64,
 }
 
-/// The decrease of a rate with the operations outstanding.
+/// The decrease of a rate with a count, such as the operations outstanding.
 ///
-/// The rate is full up to `knee` operations. Beyond it each turn takes longer in proportion to the
+/// The rate is full up to a count of `knee`. Beyond it each turn takes longer in proportion to the
 /// excess, and twice as long at `knee + halved_by`. A `halved_by` of 0 keeps the full rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slowdown {
@@ -80,6 +80,9 @@ pub struct Nic {
     pub header_bytes: u32,
     /// The decrease of `initiator` with the operations in flight of the node's ranks.
     pub outstanding: Slowdown,
+    /// The decrease of `initiator` and `target` with the queue pairs of the node's ranks, one for
+    /// each rank and each owner on another node.
+    pub connections: Slowdown,
 }
 
 /// The switches of the network, which make some nodes further from each other than others.

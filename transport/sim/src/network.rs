@@ -37,6 +37,8 @@ pub(crate) struct Network {
     /// The number of operations in flight of each owner.
     in_flight: Box<[u32]>,
     rng: Rng,
+    /// The number of queue pairs of one node's ranks.
+    connections: u64,
     nodes: u64,
 }
 
@@ -82,6 +84,7 @@ impl Network {
             nics: (0..nodes).map(|_| SharedNic::default()).collect(),
             in_flight: vec![0; owners as usize].into_boxed_slice(),
             rng,
+            connections: u64::from(ranks) * u64::from(owners - owners.min(ranks)),
             nodes: nodes.into(),
         }
     }
@@ -197,21 +200,23 @@ impl Network {
 
     /// Sends a request out through the initiator's NIC; returns the time it leaves, in nanoseconds.
     fn send(&mut self, from: Owner, kind: Kind, bytes: u64, now_ns: u64) -> u64 {
-        let limits = self.model.nic;
+        let (limits, connections) = (self.model.nic, self.connections);
         let nic = self.nic(from);
         nic.outstanding += 1;
         let turn_ps = per_s_ps(1, limits.initiator.of(kind));
         let turn_ps = limits.outstanding.stretch(turn_ps, nic.outstanding);
+        let turn_ps = limits.connections.stretch(turn_ps, connections);
         let turn_ns = nic.initiator.of(kind).take(turn_ps, now_ns);
         nic.outward.take(per_s_ps(bytes, limits.bytes_per_s), turn_ns)
     }
 
     /// Receives a request at the target's NIC; returns the time it is taken, in nanoseconds.
     fn arrive(&mut self, to: Owner, kind: Kind, bytes: u64, now_ns: u64) -> u64 {
-        let limits = self.model.nic;
+        let (limits, connections) = (self.model.nic, self.connections);
         let nic = self.nic(to);
         let arrived_ns = nic.inward.take(per_s_ps(bytes, limits.bytes_per_s), now_ns);
-        nic.target.of(kind).take(per_s_ps(1, limits.target.of(kind)), arrived_ns)
+        let turn_ps = limits.connections.stretch(per_s_ps(1, limits.target.of(kind)), connections);
+        nic.target.of(kind).take(turn_ps, arrived_ns)
     }
 
     /// Sends the response back over both links; returns the time it arrives, in nanoseconds.
@@ -379,6 +384,22 @@ mod tests {
         let to = RemoteWord { owner: Owner(2), index: 0 };
         let mut later = || network.schedule(Start { to, now_ns: 9_000, ..READ }).done_ns;
         assert_eq!([later(), later()], [10_000, 10_100], "what is over is in flight no longer");
+    }
+
+    #[test]
+    fn excess_connections_slow_both_sides() {
+        let rates = Rates { reads_per_s: 10_000_000, ..Rates::default() };
+        // Two nodes with two ranks each: each node has four connections.
+        for (knee, turn_ns) in [(4, 100), (3, 200)] {
+            let connections = Slowdown { knee, halved_by: 1 };
+            for nic in [
+                Nic { initiator: rates, connections, ..Nic::default() },
+                Nic { target: rates, connections, ..Nic::default() },
+            ] {
+                let model = Model { owners_per_node: 2, nic, ..Model::simple(1_000) };
+                assert_eq!(last_of(11, &mut network(model), 8), 1_000 + 10 * turn_ns);
+            }
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The shared limits of nodes, for random models: no limit is exceeded, and no operation is lost or
-//! executed twice.
+//! The shared limits of nodes, for random models: no limit is exceeded, a tighter limit makes
+//! nothing faster, and no operation is lost or executed twice.
 
 use crate::common::{Replay, cluster, engines, local, pick, seeds, segment, word};
 use probeline_sim::{
@@ -45,6 +45,7 @@ fn network(rng: &mut Rng) -> (u32, Model) {
             bytes_per_s: 500_000_000 + rng.below(5_000_000_000),
             header_bytes: pick(rng, 64),
             outstanding: fall(rng),
+            connections: fall(rng),
         },
         atomic_word_ns: rng.below(200),
         ..Model::instant()
@@ -145,5 +146,63 @@ fn exceeds_no_rate() {
             let min_ns = min_ns(count / nodes, per_s);
             assert!(end_ns >= min_ns, "{what}: {count} in {end_ns} ns, {min_ns} at least");
         }
+    }
+}
+
+#[test]
+fn tighter_limit_makes_nothing_faster() {
+    let half = |rates: Rates| Rates {
+        reads_per_s: rates.reads_per_s / 2,
+        writes_per_s: rates.writes_per_s / 2,
+        atomics_per_s: rates.atomics_per_s / 2,
+    };
+    type Tighten<'a> = (&'static str, &'a dyn Fn(&mut Model));
+    let all: [Tighten<'_>; 8] = [
+        ("initiator", &|m| m.nic.initiator = half(m.nic.initiator)),
+        ("target", &|m| m.nic.target = half(m.nic.target)),
+        ("bandwidth", &|m| m.nic.bytes_per_s /= 2),
+        ("header", &|m| m.nic.header_bytes = 2 * m.nic.header_bytes + 8),
+        ("outstanding", &|m| m.nic.outstanding.knee /= 2),
+        ("connections", &|m| m.nic.connections.knee /= 2),
+        ("word", &|m| m.atomic_word_ns = 2 * m.atomic_word_ns + 10),
+        ("neighbour", &|m| m.neighbour_ns = 2 * m.neighbour_ns + 10),
+    ];
+    let mut sums = [[0; 2]; 8];
+    for seed in seeds(25) {
+        let _replay = Replay(seed);
+        let (owners, model) = network(&mut Rng::new(seed, 1));
+        let (before_ns, _) = flood(owners, model, seed);
+        for ((what, tighten), sum) in all.iter().zip(&mut sums) {
+            let mut tighter = model;
+            tighten(&mut tighter);
+            let (after_ns, _) = flood(owners, tighter, seed);
+            // The limit also changes which operations queue behind each other, by chance. The sum
+            // over seeds averages this out.
+            assert!(after_ns * 10 >= before_ns * 9, "{what}: {before_ns} ns, then {after_ns} ns");
+            sum[0] += before_ns;
+            sum[1] += after_ns;
+        }
+    }
+    for ((what, _), [before_ns, after_ns]) in all.iter().zip(sums) {
+        assert!(after_ns * 200 >= before_ns * 199, "{what}: {before_ns} ns, then {after_ns} ns");
+    }
+}
+
+/// A node whose NIC has very wide limits has the times of a node without limits.
+#[test]
+fn nonbinding_limit_changes_nothing() {
+    for seed in seeds(20) {
+        let _replay = Replay(seed);
+        let (owners, model) = network(&mut Rng::new(seed, 1));
+        let none = Model { nic: Nic::default(), ..model };
+        let most = Rates { reads_per_s: u64::MAX, atomics_per_s: u64::MAX, ..Rates::default() };
+        let never = Slowdown { knee: u32::MAX, halved_by: 1 };
+        let nic = Nic { initiator: most, target: most, outstanding: never, ..Nic::default() };
+        let wide = Model { nic, ..model };
+        // A turn takes at least a picosecond, which rounds to a nanosecond of waiting.
+        let (none_ns, none) = flood(owners, none, seed);
+        let (wide_ns, wide) = flood(owners, wide, seed);
+        assert!(wide_ns.abs_diff(none_ns) * 100 <= none_ns, "{none_ns} ns and {wide_ns} ns");
+        assert_eq!((none.posted, none.by_cpu), (wide.posted, wide.by_cpu));
     }
 }

@@ -113,6 +113,10 @@ impl Profile {
         let of = |name| self.value(name).unwrap_or(0);
         let reads_per_s = of("nic.reads_per_s");
         let sent_reads_per_s = self.value("nic.sent_reads_per_s").unwrap_or(reads_per_s);
+        let fall = |of: &str| Slowdown {
+            knee: self.count(&format!("nic.{of}_knee")),
+            halved_by: self.count(&format!("nic.{of}_halved_by")),
+        };
         Nic {
             initiator: Rates {
                 reads_per_s: sent_reads_per_s,
@@ -126,10 +130,8 @@ impl Profile {
             },
             bytes_per_s: of("nic.bytes_per_s"),
             header_bytes: self.count("nic.header_bytes"),
-            outstanding: Slowdown {
-                knee: self.count("nic.outstanding_knee"),
-                halved_by: self.count("nic.outstanding_halved_by"),
-            },
+            outstanding: fall("outstanding"),
+            connections: fall("connections"),
         }
     }
 

@@ -51,6 +51,8 @@ pub const QUANTITIES: &[Quantity] = &[
     quantity("nic.header_bytes", "bytes of a request or a response besides its words"),
     quantity("nic.outstanding_knee", "operations in flight up to which a NIC keeps its rate"),
     quantity("nic.outstanding_halved_by", "further operations in flight that halve the rate"),
+    quantity("nic.connections_knee", "queue pairs up to which a NIC keeps its rate"),
+    quantity("nic.connections_halved_by", "further queue pairs that halve the rate"),
     quantity("word.atomic_ns", "time for which an atomic keeps its word from the next atomic"),
 ];
 
