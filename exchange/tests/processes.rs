@@ -48,7 +48,7 @@ const CASES: &[Case] = &[
         1,
         &[("rank 1 did not come within 1 s. Read its output, and check that every rank joins", 1)],
     ),
-    ("--ranks 3 2:exit=3 join", 1, &[("rank 2 ended before it joined (exit status: 3)", 1)]),
+    ("--ranks 3 2:exit=3 join", 1, &[("rank 2 ended before it joined (exit status: 3)", 2)]),
     (
         "--auto 2 --rendezvous 127.0.0.1:1 join",
         1,
