@@ -249,7 +249,7 @@ fn header(kind: Kind, length: usize) -> [u8; HEADER_BYTES] {
     [kind as u8, l0, l1, l2, l3]
 }
 
-/// Sleeps until an event of `links` or `until`. Returns which links have one.
+/// Waits for an event of `links`, or until `until`. Returns which links have one.
 ///
 /// # Errors
 /// The error of poll(2).
