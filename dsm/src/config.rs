@@ -6,7 +6,7 @@ use core::sync::atomic::AtomicU64;
 use bytemuck::Pod;
 use probeline_pipeline::{ConfigError, Distribution, Parameter, Placement, next_line};
 use probeline_transport::{
-    AtomicScope, LINE_WORDS, RemoteWord, Segment, Sizes, Transport, WORD_BYTES,
+    AtomicScope, LINE_WORDS, Owner, RemoteWord, Segment, Sizes, Transport, WORD_BYTES,
 };
 
 use crate::context::MESSAGE_HEAD;
@@ -56,6 +56,12 @@ pub struct Config {
     /// carry. Then an acquire keeps the copies of pages that no other rank has ever written by a lock or before a
     /// barrier, and drops all others. For at most 256 ranks.
     pub directory: bool,
+    /// Whether each rank's window has its whole private memory, at the same place on all ranks, in which a page whose home
+    /// the rank is has its place: nothing of it is read or sent by this rank. Such regions are opened by
+    /// [`Region::open_in_windows`](crate::Region::open_in_windows). For elements of whole words, or unless
+    /// [`shares_words`](Self::shares_words), and neither with [`compares`](Self::compares) nor with fewer
+    /// [`mirror_pages`](Self::mirror_pages) than the region has.
+    pub in_windows: bool,
     /// The first word of each window that the region uses.
     pub first_word: u64,
 }
@@ -77,6 +83,7 @@ impl Config {
             shares_words: true,
             compares: false,
             directory: false,
+            in_windows: false,
             first_word: 0,
         }
     }
@@ -113,7 +120,8 @@ impl Config {
             Placement::new(pages.into(), self.page_words, first_word, self.distribution, owners);
         let list_words = if self.directory { 0 } else { list_words(self.notices) };
         let lock_words = list_words.saturating_add(TICKET_WORDS);
-        let first_lock = next_line(first_word.saturating_add(homes.part_words()));
+        let home_words = if self.in_windows { 0 } else { homes.part_words() };
+        let first_lock = next_line(first_word.saturating_add(home_words));
         let locks = Placement::new(
             self.locks.max(1).into(),
             lock_words.checked_next_multiple_of(LINE_WORDS).unwrap_or(u32::MAX),
@@ -146,6 +154,7 @@ impl Config {
             granule: if self.shares_words { granule } else { WORD_BYTES },
             compares: self.compares,
             has_directory: self.directory,
+            in_windows: self.in_windows,
             parts: [0; 10],
         };
         Layout { parts: layout.part_words(), ..layout }
@@ -173,6 +182,14 @@ impl Config {
         for (what, found, max) in ranges {
             ConfigError::check_range(what, found, 1, max)?;
         }
+        if self.in_windows {
+            if layout.granule < WORD_BYTES || self.compares {
+                let why = "a region in windows has elements of whole words, or does not share words, and compares no pages";
+                return Err(ConfigError::Invalid(why));
+            }
+            let all = layout.page_count.into();
+            ConfigError::check_range("mirror_pages", layout.frames.into(), all, all)?;
+        }
         layout.homes.check(transport, layout.slot_words())?;
         layout.locks.check(transport, layout.slot_words())?;
         if self.directory {
@@ -184,7 +201,7 @@ impl Config {
     }
 
     /// Returns what all owners must have in common.
-    pub(crate) fn parameters<T: Pod>(&self) -> [Parameter; 9] {
+    pub(crate) fn parameters<T: Pod>(&self) -> [Parameter; 10] {
         [
             ("number of elements", self.elements),
             ("bytes of an element", size_of::<T>() as u64),
@@ -194,6 +211,7 @@ impl Config {
             ("notices", self.notices.into()),
             ("shares_words (0 no, 1 yes)", self.shares_words.into()),
             ("directory (0 no, 1 yes)", self.directory.into()),
+            ("in_windows (0 no, 1 yes)", self.in_windows.into()),
             ("first_word", self.first_word),
         ]
     }
@@ -241,6 +259,7 @@ pub(crate) struct Layout {
     /// Whether changes are found by comparing pages with their twins.
     pub(crate) compares: bool,
     pub(crate) has_directory: bool,
+    in_windows: bool,
     /// The words of each part of the private memory, in their order.
     pub(crate) parts: [usize; 10],
 }
@@ -292,7 +311,13 @@ impl Layout {
 
     /// Returns the words of a page at its home.
     pub(crate) fn page(&self, page: u32) -> Option<Segment> {
-        self.homes.segment(page.into())
+        let home = self.homes.segment(page.into())?;
+        if !self.in_windows {
+            return Some(home);
+        }
+        let start = RemoteWord { owner: home.start.owner, index: self.private_word() };
+        let mirror = Segment { start, words: home.words };
+        Some(part_of(mirror, page * self.page_words, home.words))
     }
 
     /// Returns the word of a lock's tickets.
@@ -335,9 +360,26 @@ impl Layout {
         self.page_words.max(self.list_words)
     }
 
-    fn end_word(&self) -> u64 {
+    /// Returns the word of the window from which on it has the private memory, if it has.
+    fn private_word(&self) -> u64 {
         let last = if self.has_directory { &self.entries } else { &self.locks };
-        last.first_word().saturating_add(last.part_words())
+        next_line(last.first_word().saturating_add(last.part_words()))
+    }
+
+    /// Returns the words of a rank's window that have its private memory.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the window is too small, or the private memory larger than a segment.
+    pub(crate) fn private(&self, owner: Owner) -> Result<Segment, ConfigError> {
+        let words = u32::try_from(self.memory_words()).map_err(|_| {
+            ConfigError::Invalid("the private memory in a window has at most 2^32 words")
+        })?;
+        Ok(Segment { start: RemoteWord { owner, index: self.private_word() }, words })
+    }
+
+    fn end_word(&self) -> u64 {
+        let words = if self.in_windows { self.memory_words() as u64 } else { 0 };
+        self.private_word().saturating_add(words)
     }
 
     /// Returns the words of an edit.

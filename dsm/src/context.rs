@@ -1,7 +1,8 @@
 //! The state that all operations of a region share: memory, log of notices, the call in progress.
 
 use core::hash::{Hash, Hasher};
-use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::Ordering::{Acquire, SeqCst};
+use core::sync::atomic::fence;
 
 use bytemuck::{cast_slice, cast_slice_mut, try_from_bytes_mut};
 use probeline_pipeline::{Error, counters};
@@ -126,6 +127,18 @@ impl<M: AsMut<[u64]>> Context<M> {
         }
     }
 
+    /// Notes that the mirror has the pages whose home this rank is at their homes.
+    pub(crate) fn keep_homes(&mut self) -> Result<(), Error> {
+        let me = self.me;
+        let (parts, layout, ..) = self.parts()?;
+        for (page, frame) in (0..).zip(parts.frames) {
+            if layout.page(page).is_some_and(|home| home.start.owner == me) {
+                *frame = Frame::home(page);
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the parts of the memory, the log and the counters.
     #[inline(always)]
     pub(crate) fn parts(&mut self) -> Result<(Parts<'_>, &Layout, &mut Log, &mut Stats), Error> {
@@ -176,13 +189,21 @@ impl<M: AsMut<[u64]>> Context<M> {
         let (mut parts, layout, log, stats) = self.parts()?;
         for nth in first..edited {
             let page = parts.edited_page(layout, nth)?;
-            let is_unregistered = parts.must_register(Role::Writer, page);
-            let (edit, mine) = parts.edit(layout, nth)?;
-            let Some(home) = reach(transport, layout.page(page)) else { return Ok(nth) };
             // With its changes a writer registers.
-            if is_unregistered {
+            if parts.must_register(Role::Writer, page) {
                 return Ok(nth);
             }
+            let (is_home, has_edits) = parts.edit_at_home(layout, nth)?;
+            if is_home {
+                #[cfg(test)]
+                let has_edits = has_edits && !crate::model::is(crate::model::Mutant::HidesStores);
+                if has_edits {
+                    parts.note_changed(log, stats, page);
+                }
+                continue;
+            }
+            let (edit, mine) = parts.edit(layout, nth)?;
+            let Some(home) = reach(transport, layout.page(page)) else { return Ok(nth) };
             let mut next = 0;
             while let Some(change) = edit.next_change(mine, next) {
                 next = change.words().end;
@@ -200,7 +221,8 @@ impl<M: AsMut<[u64]>> Context<M> {
             #[cfg(test)]
             let next = if crate::model::is(crate::model::Mutant::HidesStores) { 0 } else { next };
             if next > 0 {
-                parts.note_sent(log, stats, page);
+                stats.diffs += 1;
+                parts.note_changed(log, stats, page);
             }
         }
         Ok(edited)
@@ -209,6 +231,7 @@ impl<M: AsMut<[u64]>> Context<M> {
     /// Takes what the list of a lock says, which this rank holds from now on.
     pub(crate) fn take_list(&mut self, lock: u32, list: &[u64]) -> Result<(), Error> {
         let barriers = self.stats.barriers;
+        see_homes();
         let (mut parts, layout, log, stats) = self.parts()?;
         let (head, notices) = list.split_at_checked(HEAD_WORDS as usize).ok_or(Error::Window)?;
         let notices = bytemuck::try_cast_slice::<_, Notice>(notices).unwrap_or_default();
@@ -221,7 +244,10 @@ impl<M: AsMut<[u64]>> Context<M> {
         let (log_start, log_end) = (log.start(), log.end());
         let missed = total.saturating_sub(read);
         if missed > notices.len() as u64 {
-            parts.drop_copies(layout, 0, layout.page_count);
+            let pages = layout.page_count;
+            #[cfg(test)]
+            let pages = if crate::model::is(crate::model::Mutant::KeepsCopies) { 0 } else { pages };
+            parts.drop_copies(layout, 0, pages);
             log.forget(parts.log);
         }
         let first = total - missed.min(notices.len() as u64);
@@ -253,6 +279,7 @@ impl<M: AsMut<[u64]>> Context<M> {
 
     /// Notes that this rank holds a lock, by which it has nothing new.
     pub(crate) fn take_lock(&mut self, lock: u32) -> Result<(), Error> {
+        see_homes();
         if self.layout.has_directory {
             let (mut parts, layout, ..) = self.parts()?;
             parts.drop_written(layout);
@@ -357,6 +384,7 @@ impl<M: AsMut<[u64]>> Context<M> {
     /// # Errors
     /// The first owner that has failed or is at another barrier, or [`Error::Storage`].
     pub(crate) fn take_messages(&mut self) -> Result<Option<Owner>, Error> {
+        see_homes();
         let (me, opened, barriers) = (self.me, self.opened, self.stats.barriers);
         let (mut parts, layout, log, stats) = self.parts()?;
         let messages = core::mem::take(&mut parts.messages);
@@ -389,6 +417,11 @@ impl<M: AsMut<[u64]>> Context<M> {
         stats.barriers += 1;
         Ok(None)
     }
+}
+
+/// Lets later loads from homes in the mirror see what others have stored before they told this rank.
+fn see_homes() {
+    fence(Acquire);
 }
 
 /// Words of a barrier's message before its pages.

@@ -36,6 +36,8 @@ const VALID: u32 = 1 << 31;
 const FETCHING: u32 = 1 << 30;
 /// Another rank has changed the page.
 const STALE: u32 = 1 << 29;
+/// The frame is the page's home, in which other ranks store what they change.
+const HOME: u32 = 1 << 28;
 const EDIT: u32 = (1 << 25) - 1;
 
 impl Frame {
@@ -48,7 +50,16 @@ impl Frame {
 
     /// Notes that this rank has edited all of the page.
     pub(crate) fn set_overwritten(&mut self) {
-        self.state = self.state & EDIT | VALID;
+        self.state = self.state & (EDIT | HOME) | VALID;
+    }
+
+    /// Returns the frame of a page whose home it is.
+    pub(crate) fn home(page: u32) -> Self {
+        Self { page, state: VALID | HOME }
+    }
+
+    pub(crate) fn is_home(self) -> bool {
+        self.state & HOME != 0
     }
 
     pub(crate) fn fetching(page: u32) -> Self {
@@ -94,8 +105,11 @@ impl Frame {
         }
     }
 
-    /// Notes that another rank has changed the page. Changes of this rank stay.
+    /// Notes that another rank has changed the page. Changes of this rank stay, and so does a home.
     fn drop_copy(&mut self) {
+        if self.is_home() {
+            return;
+        }
         let is_in_use = self.state & FETCHING != 0 || self.edit().is_some();
         *self = if is_in_use { Self { state: self.state | STALE, ..*self } } else { Self::EMPTY };
     }
@@ -208,6 +222,19 @@ impl<'m> Parts<'m> {
         page.and_then(|page| u32::try_from(*page).ok()).ok_or(Error::Window)
     }
 
+    /// Returns whether the frame of an edit is the page's home, and whether any of its words was edited.
+    #[inline]
+    pub(crate) fn edit_at_home(
+        &mut self,
+        layout: &Layout,
+        nth: u32,
+    ) -> Result<(bool, bool), Error> {
+        let edit = self.edit(layout, nth)?.0;
+        let (page, has_edits) = (edit.page, edit.end() > 0);
+        let frame = self.frames.get(layout.frame(page)).ok_or(Error::Window)?;
+        Ok((frame.is_home(), has_edits))
+    }
+
     /// Returns an edit, and the words of its page in the mirror.
     #[inline]
     pub(crate) fn edit(&mut self, layout: &Layout, nth: u32) -> Result<(Edit<'_>, &[u64]), Error> {
@@ -233,10 +260,10 @@ impl<'m> Parts<'m> {
         Ok(())
     }
 
-    /// Notes that this rank has changed a page, and counts it.
-    pub(crate) fn note_sent(&mut self, log: &mut Log, stats: &mut Stats, page: u32) {
+    /// Notes that this rank has changed a page, and that its home has the changes.
+    pub(crate) fn note_changed(&mut self, log: &mut Log, stats: &mut Stats, page: u32) {
         log.note_own(self.log, page);
-        (stats.diffs, stats.overflows) = (stats.diffs + 1, log.overflows());
+        stats.overflows = log.overflows();
         if let Some(word) = self.changed.get_mut((page / u64::BITS) as usize) {
             *word |= 1 << (page % u64::BITS);
         }

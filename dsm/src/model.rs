@@ -4,13 +4,15 @@ mod litmus;
 mod sections;
 
 use core::cell::Cell;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::SeqCst;
 
 use probeline_pipeline::model::{
     Draw, Driven, Explored, MAX_CLIENTS, RandomCheck, Scenario, Stopped, Subject, Turn, Verdict,
     Wire, check_random, check_within, shorter, torn,
 };
 use probeline_pipeline::{Error, Finished, Operation, Pipeline};
-use probeline_transport::Owner;
+use probeline_transport::{Owner, Transport};
 
 use crate::config::Config;
 use crate::context::Context;
@@ -57,6 +59,8 @@ pub(crate) enum Mutant {
     IgnoresWriters,
     /// A part of a word that is found equal is sent with the rest of it.
     ComparesWords,
+    /// A rank that finds notices of a lock lost keeps its copies.
+    KeepsCopies,
 }
 
 thread_local! {
@@ -157,6 +161,8 @@ struct Litmus {
     ticket: u16,
     /// Owners, from the first on, whose words the CPU addresses.
     reaches: u32,
+    /// Whether each rank has the pages whose home it is in its window.
+    is_in_windows: bool,
 }
 
 impl Litmus {
@@ -178,6 +184,7 @@ impl Litmus {
             is_ordered: false,
             ticket: 0,
             reaches: 0,
+            is_in_windows: false,
         }
     }
 
@@ -191,6 +198,12 @@ impl Litmus {
 
     const fn with_reach(self, reaches: u32) -> Self {
         Self { reaches, ..self }
+    }
+
+    /// No two ranks may share a word here.
+    const fn in_windows(self) -> Self {
+        let config = Config { shares_words: false, ..self.config };
+        Self { config, is_in_windows: true, ..self }
     }
 
     const fn with_directory(self) -> Self {
@@ -244,7 +257,10 @@ impl<const N: usize> Scenario<N> for Litmus {
         let wire = if self.is_ordered { wire.with_ordered_writes() } else { wire };
         self.config.check::<u32>(&wire).expect("a valid configuration");
         let layout = self.config.layout::<u32>(owners);
-        let context = Context::new([0; 128], layout, me, self.config.max_lock_reads);
+        let mut context = Context::new([0; 128], layout, me, self.config.max_lock_reads);
+        if self.is_in_windows {
+            context.keep_homes().expect("frames of all pages");
+        }
         Pipeline::new(wire, context, [Operation::EMPTY; 2]).expect("the wire has the slots")
     }
 
@@ -410,6 +426,7 @@ fn run<const N: usize>(region: &mut Rank<N>, request: Request) -> Result<Outcome
         }
     }
     let range = halves(request);
+    let before = see_home(region, range.start)?;
     match request {
         Acquire(_) => return Ok(Outcome::Acquired),
         Release(lock) => {
@@ -424,7 +441,42 @@ fn run<const N: usize>(region: &mut Rank<N>, request: Request) -> Result<Outcome
         Over(_) => region.overwrite(range)?.fill(OVER.into()),
         Add(_) | Both(_) | Five(_) => region.edit(range)?.iter_mut().for_each(|half| *half += 1),
     }
+    if let Some((page, before)) = before {
+        let (mirror, window) = home_of(region, page)?;
+        for ((new, old), word) in mirror.iter().zip(before).zip(window) {
+            if *new != old {
+                word.store(*new, SeqCst);
+            }
+        }
+    }
     Ok(Outcome::Fetched)
+}
+
+/// Brings to the mirror what the page of a half of a word has at its home, if that is this rank's window. In windows both
+/// are the same words. Returns the page and its words.
+fn see_home<const N: usize>(
+    region: &mut Rank<N>,
+    half: usize,
+) -> Result<Option<(u32, [u64; PAGE_WORDS])>, Error> {
+    let page = (half / SECOND) as u32;
+    if !region.frame(page)?.is_home() {
+        return Ok(None);
+    }
+    let (mirror, window) = home_of(region, page)?;
+    mirror.iter_mut().zip(window).for_each(|(to, word)| *to = word.load(SeqCst));
+    Ok(mirror.try_into().ok().map(|words| (page, words)))
+}
+
+/// Returns the words of a page in the mirror, and in this rank's window.
+fn home_of<const N: usize>(
+    region: &mut Rank<N>,
+    page: u32,
+) -> Result<(&mut [u64], &[AtomicU64]), Error> {
+    let (wire, context) = region.pipeline.parts();
+    let (parts, layout, ..) = context.parts()?;
+    let home = layout.page(page).ok_or(Error::Window)?.start.index as usize;
+    let mirror = &mut parts.mirror[layout.frame(page) * PAGE_WORDS..][..PAGE_WORDS];
+    Ok((mirror, &wire.window()[home..][..PAGE_WORDS]))
 }
 
 /// Checks a scenario on as many owners as it has ranks.

@@ -73,8 +73,23 @@ where
         memory: M,
         job: &mut (impl Exchange + ?Sized),
     ) -> Result<Self, CollectiveError> {
+        let memory = match config.in_windows {
+            false => Ok(memory),
+            true => Err(ConfigError::Invalid("open a region in windows by open_in_windows").into()),
+        };
+        Self::open_with(engine, config, operations, memory, job)
+    }
+
+    /// Opens a region in the private memory that this rank has, if it has one.
+    pub(crate) fn open_with(
+        engine: E,
+        config: Config,
+        operations: S,
+        memory: Result<M, CollectiveError>,
+        job: &mut (impl Exchange + ?Sized),
+    ) -> Result<Self, CollectiveError> {
         let owners = engine.geometry().owners;
-        let opened = Self::new(engine, config, operations, memory);
+        let opened = memory.and_then(|memory| Self::new(engine, config, operations, memory));
         let mut call = Collective::new(job, Call::method(NAME, "open"), 0);
         if opened.is_err() {
             call.fail();
@@ -103,7 +118,10 @@ where
         // The memory may be that of an earlier region; only pages and twins may keep their content.
         let pages = layout.parts[0] + layout.parts[1];
         memory.as_mut().get_mut(pages..).unwrap_or_default().fill(0);
-        let context = Context::new(memory, layout, geometry.me, config.max_lock_reads);
+        let mut context = Context::new(memory, layout, geometry.me, config.max_lock_reads);
+        if config.in_windows {
+            context.keep_homes()?;
+        }
         let pipeline = Pipeline::new(engine, context, operations)?;
         Ok(Self::from_pipeline(pipeline, config.elements))
     }

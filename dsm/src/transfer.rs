@@ -168,8 +168,9 @@ pub struct Send {
     /// The first word not sent.
     next: u32,
     in_flight: u32,
-    /// Whether the slot has the page from the first change to the last.
-    is_staged: bool,
+    /// Whether there are changes: then the slot has the page from the first to the last one, unless the page is at its
+    /// home.
+    has_changes: bool,
     /// Whether the rank registers in the directory by this.
     registers: bool,
     /// The first rank to tell of it, and their number.
@@ -194,16 +195,20 @@ impl Send {
         let (mut parts, layout, log, stats) = shared.parts()?;
         let page = parts.edited_page(layout, self.edit)?;
         let must_register = !self.registers && parts.must_register(Role::Writer, page);
+        let (is_home, has_edits) = parts.edit_at_home(layout, self.edit)?;
         let (edit, mine) = parts.edit(layout, self.edit)?;
         let home = layout.page(page).ok_or(PostError::OutOfRange)?;
+        if is_home {
+            (self.next, self.has_changes) = (home.words, has_edits);
+        }
         while let Some(change) = edit.next_change(mine, self.next as usize) {
             let words = change.words();
-            if !self.is_staged {
+            if !self.has_changes {
                 // No word can be staged while one before it is in flight.
                 let all = words.start..edit.end().max(words.end);
                 let slot = slot_words(port, all.start as u32, all.len() as u32);
                 copy(mine.get(all).unwrap_or_default(), port.staged(slot)?)?;
-                self.is_staged = true;
+                self.has_changes = true;
             }
             let to = part_of(home, words.start as u32, words.len() as u32);
             match change {
@@ -217,7 +222,7 @@ impl Send {
             self.in_flight += 1;
         }
         self.next = home.words;
-        if self.is_staged && must_register {
+        if self.has_changes && must_register {
             let at = layout.entry(page).ok_or(PostError::OutOfRange)?;
             port.fetch_add(REGISTER, at, Role::Writer.addend(me))?;
             (self.registers, self.in_flight) = (true, self.in_flight + 1);
@@ -245,8 +250,9 @@ impl Send {
         if self.in_flight > 0 {
             return Ok(Step::Wait);
         }
-        if self.is_staged {
-            parts.note_sent(log, stats, page);
+        if self.has_changes {
+            stats.diffs += u64::from(!is_home);
+            parts.note_changed(log, stats, page);
         }
         Ok(Step::Done(Outcome::Sent))
     }

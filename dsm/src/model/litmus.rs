@@ -113,6 +113,15 @@ const CHAIN_OVERFLOW: Litmus = Litmus::new(&[
 ])
 .with_notices(2);
 
+/// The first rank tells the first lock again what it knows by the second one: the notice of the first page is lost there
+/// before the third rank, which has a copy, reads it.
+const LOST: Litmus = Litmus::new(&[
+    &[Acquire(0), Add(0), Release(0), Acquire(1), Release(1), Acquire(0), Release(0)],
+    &[Acquire(1), Add(SECOND), Release(1), Acquire(0), Release(0)],
+    &[View(12), Acquire(0), View(0), Release(0)],
+])
+.with_notices(2);
+
 #[test]
 fn holds_in_every_order() {
     for litmus in
@@ -127,6 +136,7 @@ fn holds_in_every_order() {
     holds(EARLY_FLUSH.with_notices(1));
     holds(THREE.with_notices(1));
     holds(CHAIN_OVERFLOW);
+    holds_in_part(LOST);
     for ticket in [u16::MAX - 1, u16::MAX] {
         holds(Litmus { ticket, ..COUNTER });
     }
@@ -172,6 +182,12 @@ fn detects_defects() {
         (Mutant::IgnoresWriters, REPEATED.with_directory()),
         (Mutant::TrustsPrefetched, PREFETCH.with_directory()),
         (Mutant::DoesNotWait, REPEATED.with_directory()),
+        (Mutant::HidesStores, AT_HOME),
+        (Mutant::HidesStores, AT_HOME.with_reach(2)),
+        (Mutant::TellsNobody, AT_HOME.with_directory()),
+        (Mutant::DoesNotWait, AT_HOME),
+        (Mutant::KeepsCopies, LOST),
+        (Mutant::SendsPages, NEIGHBOURS.in_windows()),
     ] {
         finds(mutant, litmus);
     }
@@ -208,6 +224,12 @@ const TOLD_EARLY: Litmus = Litmus::new(&[
     &[View(12), Acquire(0), Acquire(1), View(3), Release(1), Release(0)],
 ]);
 
+/// Checks a part of all orders, which are too many.
+fn holds_in_part(litmus: Litmus) {
+    let checked = check(litmus, 100_000);
+    assert!(matches!(checked, Ok(_) | Err(Stopped::Bound)), "{checked:?}");
+}
+
 #[test]
 fn holds_with_directory() {
     for litmus in
@@ -219,12 +241,43 @@ fn holds_with_directory() {
         holds(litmus.with_directory().with_reach(1));
     }
     holds(COUNTER.with_directory().with_reach(2));
-    // A part of all orders, which are too many.
-    let checked = check(TWO_WRITERS.with_directory(), 100_000);
-    assert!(matches!(checked, Ok(_) | Err(Stopped::Bound)), "{checked:?}");
+    holds_in_part(TWO_WRITERS.with_directory());
     holds(Litmus { failures: 1, ..COUNTER.with_directory() });
     holds(Litmus { is_ordered: true, ..COUNTER.with_directory() });
     holds(Litmus { tears: HALVES_OF_WORDS, ..COUNTER.with_directory() });
+}
+
+/// The home of a page changes it between two changes of a rank that has a copy.
+const AT_HOME: Litmus = Litmus::new(&[
+    &[Acquire(0), Add(0), Release(0)],
+    &[Acquire(0), Add(0), Release(0), Acquire(0), Add(0), Release(0)],
+])
+.in_windows();
+
+/// A home is edited and viewed in place, and its changes are told as others are.
+#[test]
+fn holds_in_windows() {
+    for litmus in [
+        COUNTER,
+        NEIGHBOURS,
+        BETWEEN,
+        CHAIN,
+        OVERFLOW,
+        EARLY_FLUSH,
+        PREFETCH,
+        PREFETCH_BESIDE_EDIT,
+        REPEATED,
+        RELAYED,
+    ] {
+        holds(litmus.in_windows());
+        holds(litmus.in_windows().with_reach(litmus.scripts.len() as u32));
+    }
+    holds(AT_HOME);
+    for litmus in [AT_HOME, EARLY_FLUSH, PREFETCH, REPEATED] {
+        holds(litmus.in_windows().with_directory());
+        holds(Litmus { failures: 1, ..litmus.in_windows() });
+    }
+    holds(THREE.in_windows().with_notices(1));
 }
 
 /// Changes are found by comparing pages with their twins.

@@ -11,7 +11,9 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use bytemuck::Pod;
-use probeline_dsm::{CollectiveError, Config, Distribution, Operation, OperationError, Region};
+use probeline_dsm::{
+    CollectiveError, Config, Distribution, Operation, OperationError, Region, Window,
+};
 use probeline_exchange::testing::{AnyEngine, PATIENCE, Replay, Watched, on_ranks, seeds};
 use probeline_shm::Builder;
 use probeline_sim::stage;
@@ -340,18 +342,50 @@ enum Call {
 
 type Pair = [Range<usize>; 2];
 type Slices<'s, T> = ([&'s [T]; 2], [&'s mut [T]; 2]);
-type Core<T> = Region<T, AnyEngine<'static>, Vec<Operation>, Vec<u64>>;
+type Core<T, M> = Region<T, AnyEngine<'static>, Vec<Operation>, M>;
 
-impl<T: Pod> Shared<T> for Core<T> {
+/// The private memory of a region.
+trait Memory: AsMut<[u64]> + Sized {
+    fn open<T: Pod>(
+        engine: AnyEngine<'static>,
+        config: Config,
+        storage: Vec<Operation>,
+        job: &mut impl Exchange,
+    ) -> Result<Core<T, Self>, CollectiveError>;
+}
+
+impl Memory for Vec<u64> {
+    fn open<T: Pod>(
+        engine: AnyEngine<'static>,
+        config: Config,
+        storage: Vec<Operation>,
+        job: &mut impl Exchange,
+    ) -> Result<Core<T, Self>, CollectiveError> {
+        let memory = vec![0; config.memory_words::<T>(job.owners())];
+        Region::open(engine, config, storage, memory, job)
+    }
+}
+
+impl Memory for Window {
+    fn open<T: Pod>(
+        engine: AnyEngine<'static>,
+        config: Config,
+        storage: Vec<Operation>,
+        job: &mut impl Exchange,
+    ) -> Result<Core<T, Self>, CollectiveError> {
+        // SAFETY: the programs are properly synchronised, and each rank has its own mapping of all windows.
+        unsafe { Region::open_in_windows(engine, config, storage, job) }
+    }
+}
+
+impl<T: Pod, M: Memory> Shared<T> for Core<T, M> {
     fn open(
         engine: AnyEngine<'static>,
         config: Config,
         operations: u32,
         job: &mut impl Exchange,
     ) -> Result<Self, CollectiveError> {
-        let memory = vec![0; config.memory_words::<T>(job.owners())];
-        let storage = vec![Operation::EMPTY; operations as usize];
-        Region::open(engine, config, storage, memory, job)
+        M::open(engine, config, vec![Operation::EMPTY; operations as usize], job)
     }
 
     fn view(&mut self, range: Range<usize>) -> Result<&[T], OperationError> {
@@ -436,7 +470,18 @@ where
 }
 
 fn on_region<T: Pod + PartialEq + Debug + Send>(on: On, seed: u64) -> bool {
-    run::<T, Core<T>>(on, seed, config::<T>(&mut Rng::new(seed, 3_001)))
+    run::<T, Core<T, Vec<u64>>>(on, seed, config::<T>(&mut Rng::new(seed, 3_001)))
+}
+
+fn in_windows<T: Pod + PartialEq + Debug + Send>(on: On, seed: u64) -> bool {
+    let config = Config {
+        in_windows: true,
+        shares_words: false,
+        compares: false,
+        mirror_pages: u32::MAX,
+        ..config::<T>(&mut Rng::new(seed, 3_001))
+    };
+    run::<T, Core<T, Window>>(on, seed, config)
 }
 
 /// Programs for elements of several types.
@@ -479,4 +524,7 @@ fn failures_show_no_wrong_element() {
 #[test]
 fn threads_respect_happens_before() {
     count_ended(On::Threads, &PROGRAMS, 42);
+    let in_windows =
+        [in_windows::<u8>, in_windows::<u32>, in_windows::<u64>, in_windows::<[u64; 9]>];
+    count_ended(On::Threads, &in_windows, 80);
 }

@@ -1,0 +1,79 @@
+//! The private memory of a region in the rank's own window, where its pages are at home.
+
+use core::ptr::NonNull;
+use core::slice;
+
+use bytemuck::Pod;
+use probeline_pipeline::{CollectiveError, ConfigError};
+use probeline_transport::{Exchange, Transport};
+
+use crate::config::{Config, Layout};
+use crate::region::{Operation, Region};
+
+/// Words of this rank's window that are the private memory of a region.
+#[derive(Debug)]
+pub struct Window {
+    words: NonNull<u64>,
+    len: usize,
+}
+
+// SAFETY: the words belong to no thread; what may be done with them is the promise of `open_in_windows`.
+unsafe impl Send for Window {}
+
+impl Window {
+    fn new(engine: &impl Transport, layout: &Layout) -> Result<Self, ConfigError> {
+        let geometry = engine.geometry();
+        let at = layout.private(geometry.me)?;
+        let end = at.start.index + u64::from(at.words);
+        ConfigError::check_range("the words of the window", geometry.window_words, end, u64::MAX)?;
+        let why = "a region in windows needs a transport whose own window the CPU addresses";
+        let words = engine.direct(at).ok_or(ConfigError::Invalid(why))?;
+        Ok(Self { words: NonNull::from(words).cast(), len: words.len() })
+    }
+}
+
+impl AsMut<[u64]> for Window {
+    fn as_mut(&mut self) -> &mut [u64] {
+        // SAFETY: these words of the window stay where they are while the engine lives (`open_in_windows`), and the
+        // region has both. Atomics have the size and alignment of words, and may be changed by a shared reference.
+        // This process refers to them by this slice only: the region reaches neither the pages whose home it is nor
+        // other private memory by its engine, and who borrows the engine borrows the region.
+        unsafe { slice::from_raw_parts_mut(self.words.as_ptr(), self.len) }
+    }
+}
+
+impl<T, E, S> Region<T, E, S, Window>
+where
+    T: Pod,
+    E: Transport,
+    S: AsMut<[Operation]>,
+{
+    /// Opens a region as [`open`](Region::open) does, with its private memory in the windows
+    /// ([`Config::in_windows`] is set): views and edits of a page whose home this rank is are those of the home's words, so
+    /// the page is neither read nor sent. Others may see its changes before the next release or barrier.
+    ///
+    /// # Errors
+    /// As for [`open`](Region::open); [`ConfigError::Invalid`] unless [`Config::in_windows`] is set, for what it excludes, or
+    /// if the CPU does not address the transport's own window.
+    ///
+    /// # Safety
+    /// - The program is properly synchronised: of two accesses to an element by different ranks, one of which is an
+    ///   edit, one happens before the other.
+    /// - The words that [`direct`](Transport::direct) returns for this rank's window stay at their addresses while the engine
+    ///   lives, also when it is moved.
+    /// - Other ranks reach them from other processes, by other mappings, or by a device: their accesses are none of
+    ///   this program's. So the ranks are not threads over one allocation, as on a simulator.
+    pub unsafe fn open_in_windows(
+        engine: E,
+        config: Config,
+        operations: S,
+        job: &mut (impl Exchange + ?Sized),
+    ) -> Result<Self, CollectiveError> {
+        let layout = config.layout::<T>(engine.geometry().owners);
+        let window = match config.in_windows {
+            true => config.check::<T>(&engine).and_then(|()| Window::new(&engine, &layout)),
+            false => Err(ConfigError::Invalid("set in_windows, for the sizes of the engine too")),
+        };
+        Self::open_with(engine, config, operations, window.map_err(CollectiveError::from), job)
+    }
+}
