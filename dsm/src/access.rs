@@ -12,7 +12,7 @@ use crate::config::{Layout, reach};
 use crate::context::Task;
 use crate::directory::Role;
 use crate::memory::{Frame, Parts, Usage};
-use crate::ranges::{Slices, split};
+use crate::ranges::{Slices, are_apart, split};
 use crate::region::{Operation, Region};
 use crate::transfer::Fetch;
 
@@ -88,8 +88,8 @@ where
         if self.begin(all)?.is_some() || self.is_turned(bytes) { self.prepare(all) } else { Ok(()) }
     }
 
-    /// Returns disjoint ranges of elements, some to view and some to edit, as [`view`](Self::view) and
-    /// [`edit`](Self::edit) do. Blocks until their pages are present; the transport bounds the wait.
+    /// Returns ranges of elements, some to view and some to edit, as [`view`](Self::view) and [`edit`](Self::edit) do.
+    /// Those to edit are apart from all others. Blocks until their pages are present; the transport bounds the wait.
     ///
     /// # Errors
     /// [`Error::Index`] beyond the last element, [`Error::Range`], [`Error::Overlap`], [`Error::Pages`] if the memory
@@ -116,9 +116,8 @@ where
         let (mut parts, layout, ..) = self.pipeline.shared_mut().parts()?;
         let local = |range: &Range<usize>| layout.in_mirror(range);
         let bytes = (views.each_ref().map(local), edits.each_ref().map(local));
-        if W > 0 {
-            let (views, edits) = bytes.clone();
-            split(cast_slice_mut::<_, u8>(parts.mirror), views, edits).ok_or(Error::Overlap)?;
+        if !are_apart(parts.mirror.len() * WORD_BYTES, &bytes.0, &bytes.1) {
+            return Err(Error::Overlap);
         }
         for range in edits {
             note_edit(&mut parts, layout, &range, Usage::Edit)?;

@@ -72,6 +72,7 @@ mod memory;
 #[allow(clippy::cast_possible_truncation, reason = "numbers are small here")]
 mod model;
 mod notices;
+#[allow(unsafe_code, reason = "slices of one slice that are apart")]
 mod ranges;
 mod region;
 mod transfer;

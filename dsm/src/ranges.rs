@@ -1,36 +1,44 @@
 //! Several disjoint ranges of a slice, some of them to change.
 
 use core::ops::Range;
+use core::slice;
 
 /// The ranges of one access, those to read and those to change.
 pub(crate) type Slices<'s, T, const R: usize, const W: usize> = ([&'s [T]; R], [&'s mut [T]; W]);
 
-/// Returns the ranges of a slice. `None` if two of them overlap or one is not in the slice.
+/// Returns the ranges of a slice. `None` if a range to change overlaps with another one, or one is not in the slice.
+#[inline]
 pub(crate) fn split<T, const R: usize, const W: usize>(
     data: &mut [T],
     reads: [Range<usize>; R],
     edits: [Range<usize>; W],
 ) -> Option<Slices<'_, T, R, W>> {
-    let mut views: [Option<&mut [T]>; R] = [const { None }; R];
-    let mut changes: [Option<&mut [T]>; W] = [const { None }; W];
-    let (mut rest, mut start) = (data, 0);
-    // Each iteration splits off the range that begins first, empty ones before others.
-    for _ in 0..R + W {
-        let parts = views.iter_mut().chain(&mut changes);
-        let left = reads.iter().chain(&edits).zip(parts).filter(|(_, part)| part.is_none());
-        let (range, part) = left.min_by_key(|(range, _)| (range.start, range.end))?;
-        if range.start == range.end {
-            // Nothing, wherever it is.
-            *part = Some(&mut []);
-            continue;
-        }
-        let skipped = range.start.checked_sub(start)?;
-        let (_, from) = core::mem::take(&mut rest).split_at_mut_checked(skipped)?;
-        let (mine, after) = from.split_at_mut_checked(range.end.checked_sub(range.start)?)?;
-        (*part, rest, start) = (Some(mine), after, range.end);
+    if !are_apart(data.len(), &reads, &edits) {
+        return None;
     }
-    let views = views.map(|view| &*view.unwrap_or_default());
-    Some((views, changes.map(Option::unwrap_or_default)))
+    let first = data.as_mut_ptr();
+    // SAFETY: `are_apart` has found both bounds of each range in the slice, whose borrow the result takes over, and no
+    // element of a range to change in another one.
+    let views =
+        reads.map(|range| unsafe { slice::from_raw_parts(first.add(range.start), range.len()) });
+    // SAFETY: as above.
+    let changes = edits
+        .map(|range| unsafe { slice::from_raw_parts_mut(first.add(range.start), range.len()) });
+    Some((views, changes))
+}
+
+/// Returns whether all ranges are in a slice of this length, and those to change overlap with no other one.
+#[inline]
+pub(crate) fn are_apart(len: usize, reads: &[Range<usize>], edits: &[Range<usize>]) -> bool {
+    let is_inside = |range: &Range<usize>| range.start <= range.end && range.end <= len;
+    let overlap = |one: &Range<usize>, other: &Range<usize>| {
+        one.start < other.end && other.start < one.end && !one.is_empty() && !other.is_empty()
+    };
+    let is_apart = |(nth, edit): (usize, &Range<usize>)| {
+        let others = edits.iter().skip(nth + 1).chain(reads);
+        !others.into_iter().any(|other| overlap(edit, other))
+    };
+    reads.iter().chain(edits).all(is_inside) && edits.iter().enumerate().all(is_apart)
 }
 
 #[cfg(test)]
@@ -43,6 +51,8 @@ mod tests {
         let (reads, edits) = split(&mut data, [5..6, 0..2], [6..8, 2..2, 2..4]).unwrap();
         assert_eq!(reads, [&[5][..], &[0, 1]]);
         assert_eq!(edits, [&[6, 7][..], &[], &[2, 3]]);
+        let (reads, []) = split(&mut data, [0..4, 2..6], []).unwrap();
+        assert_eq!(reads, [&[0, 1, 2, 3], &[2, 3, 4, 5]]);
     }
 
     #[test]

@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("pipe", buffers(true)?, 2),
         ("one-sided", Protocol::OneSided, 1),
     ] {
-        let options = Options { program, page_words: 512, protocol: how, costs };
+        let options = Options { program, page_words: 512, protocol: how, in_windows: false, costs };
         let owners = ranks * each;
         let config = Config::new(owners, options.sizes(owners));
         let cluster =

@@ -90,6 +90,9 @@ pub struct Options {
     pub page_words: u32,
     /// How ranks share the memory.
     pub protocol: Protocol,
+    /// Whether a rank edits the pages whose home it is in place, unless elements are smaller than words
+    /// ([`Config::in_windows`]). For processes, not on a simulator.
+    pub in_windows: bool,
     /// The times of simulated CPUs.
     pub costs: Costs,
 }
@@ -108,10 +111,10 @@ pub struct Run {
     pub sequential_ns: u64,
 }
 
-/// Three ranges to view.
-type Views = [Range<usize>; 3];
+/// Four ranges to view.
+type Views = [Range<usize>; 4];
 /// The elements of [`Views`], and those to edit.
-type Changed<'m, T> = ([&'m [T]; 3], &'m mut [T]);
+type Changed<'m, T> = ([&'m [T]; 4], &'m mut [T]);
 
 /// Memory that all ranks share.
 trait Shared<T> {
@@ -119,7 +122,7 @@ trait Shared<T> {
     fn ranks(&self) -> usize;
     fn view(&mut self, range: Range<usize>) -> Result<&[T], Error>;
     fn edit(&mut self, range: Range<usize>) -> Result<&mut [T], Error>;
-    /// Returns three ranges to view and one to edit, which is apart from them.
+    /// Returns four ranges to view and one to edit, which is apart from them.
     fn change(&mut self, views: Views, edit: Range<usize>) -> Result<Changed<'_, T>, Error>;
     /// Runs `change` while no other rank is in a change under this lock.
     fn locked(
@@ -159,13 +162,13 @@ const BEYOND: &str = "ranges beyond the memory, or not apart";
 /// Returns ranges of a memory, of which the last is to edit.
 fn disjoint<T>(
     memory: &mut [T],
-    [first, second, third]: Views,
+    [first, second, third, fourth]: Views,
     edit: Range<usize>,
 ) -> Result<Changed<'_, T>, Error> {
-    let [first, second, third, edit] = memory
-        .get_disjoint_mut([first, second, third, edit])
+    let [first, second, third, fourth, edit] = memory
+        .get_disjoint_mut([first, second, third, fourth, edit])
         .map_err(|_| Error::Wrong(BEYOND.to_owned()))?;
-    Ok(([first, second, third], edit))
+    Ok(([first, second, third, fourth], edit))
 }
 
 impl<T> Shared<T> for Alone<T> {
@@ -207,8 +210,8 @@ impl<T> Shared<T> for Alone<T> {
 }
 
 /// A region and the ranks of its job.
-struct Pages<'e, T, E> {
-    region: Region<T, E, Vec<Operation>, Vec<u64>>,
+struct Pages<'e, T, E, M> {
+    region: Region<T, E, Vec<Operation>, M>,
     exchange: &'e mut dyn Exchange,
     costs: Costs,
     page_words: u32,
@@ -216,7 +219,7 @@ struct Pages<'e, T, E> {
     copied: u64,
 }
 
-impl<T: bytemuck::Pod, E: Timed> Shared<T> for Pages<'_, T, E> {
+impl<T: bytemuck::Pod, E: Timed, M: AsMut<[u64]>> Shared<T> for Pages<'_, T, E, M> {
     fn rank(&self) -> usize {
         self.exchange.me().0 as usize
     }
@@ -265,7 +268,7 @@ impl<T: bytemuck::Pod, E: Timed> Shared<T> for Pages<'_, T, E> {
     }
 }
 
-impl<T: bytemuck::Pod, E: Timed> Measured for Pages<'_, T, E> {
+impl<T: bytemuck::Pod, E: Timed, M: AsMut<[u64]>> Measured for Pages<'_, T, E, M> {
     fn now_ns(&self) -> u64 {
         self.region.engine().now_ns()
     }
@@ -307,18 +310,27 @@ impl Options {
     /// Returns the sizes of the engine of a job of this many processes.
     #[must_use]
     pub fn sizes(&self, owners: u32) -> Sizes {
+        let parts = self.parts(owners);
         match self.program {
             Program::Sort(class) => self.sizes_of(owners, &sort::Sort::new(class)),
-            Program::Lu { side, blocks } => self.sizes_of(owners, &lu::Lu::new(side, blocks)),
-            Program::Ocean { side } => self.sizes_of(owners, &ocean::Ocean::new(side)),
+            Program::Lu { side, blocks } => {
+                self.sizes_of(owners, &lu::Lu::new(side, blocks, parts))
+            }
+            Program::Ocean { side } => self.sizes_of(owners, &ocean::Ocean::new(side, parts)),
             Program::Barnes { bodies } => self.sizes_of(owners, &barnes::Barnes::new(bodies)),
         }
+    }
+
+    /// Returns the ranks that compute in a job of this many processes, and the words of a page.
+    fn parts(&self, owners: u32) -> Parts {
+        let each = if self.protocol == Protocol::OneSided { 1 } else { 2 };
+        Parts { ranks: (owners as usize / each).max(1), page_words: self.page_words as usize }
     }
 
     fn sizes_of<T: bytemuck::Pod>(&self, owners: u32, kernel: &impl Kernel<T>) -> Sizes {
         let elements = kernel.elements();
         match self.protocol {
-            Protocol::OneSided => self.config(elements).sizes::<T>(owners, OPERATIONS),
+            Protocol::OneSided => self.config::<T>(elements).sizes::<T>(owners, OPERATIONS),
             Protocol::Homes(buffers) => buffers.sizes::<T>(owners, elements, self.page_words),
         }
     }
@@ -355,9 +367,10 @@ impl Options {
 
     /// Returns a configuration whose lists of notices are as long as a page, so that they need no longer slots, but at
     /// least as long as by default.
-    fn config(&self, elements: usize) -> Config {
+    fn config<T>(&self, elements: usize) -> Config {
         Config {
             page_words: self.page_words,
+            in_windows: self.in_windows && size_of::<T>().is_multiple_of(size_of::<u64>()),
             notices: (self.page_words / 2).clamp(63, 255),
             ..Config::new(elements as u64)
         }
@@ -373,9 +386,20 @@ impl Options {
         if let Protocol::Homes(buffers) = self.protocol {
             return homes::run((buffers, page_words, costs), kernel, engine, exchange);
         }
-        let config = self.config(kernel.elements());
-        let memory = vec![0; config.memory_words::<T>(exchange.owners())];
+        let config = self.config::<T>(kernel.elements());
         let operations = vec![Operation::EMPTY; OPERATIONS as usize];
+        if config.in_windows && engine.is_virtual() {
+            return Err(Error::Parameter("ranks of a simulator share an allocation".to_owned()));
+        }
+        if config.in_windows {
+            // SAFETY: the programs are properly synchronised, by barriers and locks around what several ranks edit. All
+            // engines but the simulator's reach windows by mappings of each process or by devices, and none moves them.
+            #[allow(unsafe_code)]
+            let region = unsafe { Region::open_in_windows(engine, config, operations, exchange) }?;
+            let pages = Pages { region, exchange, costs, page_words, copied: 0 };
+            return run_kernel(costs, kernel, pages);
+        }
+        let memory = vec![0; config.memory_words::<T>(exchange.owners())];
         let region = Region::open(engine, config, operations, memory, exchange)?;
         run_kernel(costs, kernel, Pages { region, exchange, costs, page_words, copied: 0 })
     }
@@ -392,10 +416,13 @@ pub fn run(
     exchange: &mut dyn Exchange,
 ) -> Result<Run, Error> {
     options.check()?;
+    let parts = options.parts(exchange.owners());
     match options.program {
         Program::Sort(class) => options.run(&sort::Sort::new(class), engine, exchange),
-        Program::Lu { side, blocks } => options.run(&lu::Lu::new(side, blocks), engine, exchange),
-        Program::Ocean { side } => options.run(&ocean::Ocean::new(side), engine, exchange),
+        Program::Lu { side, blocks } => {
+            options.run(&lu::Lu::new(side, blocks, parts), engine, exchange)
+        }
+        Program::Ocean { side } => options.run(&ocean::Ocean::new(side, parts), engine, exchange),
         Program::Barnes { bodies } => options.run(&barnes::Barnes::new(bodies), engine, exchange),
     }
 }
@@ -439,6 +466,20 @@ fn finish<V>(exchange: &mut dyn Exchange, ended: Result<V, Error>) -> Result<V, 
         return Err(Error::Wrong("rank 0 could not verify the result".to_owned()));
     }
     Ok(ended)
+}
+
+/// The ranks that compute, of which each has elements in pages of its own, in blocks of one length.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    ranks: usize,
+    page_words: usize,
+}
+
+impl Parts {
+    /// Returns this many elements of a word, and those behind them in their last page.
+    fn in_pages(self, elements: usize) -> usize {
+        elements.next_multiple_of(self.page_words)
+    }
 }
 
 /// Returns the part of `count` things that belongs to a rank, in consecutive parts.

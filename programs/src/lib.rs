@@ -10,7 +10,7 @@
 //! - [`surrogate`]: a simulation with a cache of its chemistry's results.
 //! - [`petri`]: Petri nets for programs that explore their states.
 //! - [`reactive`]: a reactive-transport simulation.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod bale;
 pub mod contigs;

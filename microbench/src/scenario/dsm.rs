@@ -161,7 +161,8 @@ impl DsmArgs {
             byte_ps: self.byte_ps.unwrap_or(0),
             handler_ns: self.handler_ns.unwrap_or(0),
         };
-        let options = Options { program, page_words, protocol, costs };
+        let in_windows = self.job.transport != TransportName::Sim;
+        let options = Options { program, page_words, protocol, in_windows, costs };
         options.check().map_err(|error| Failure::usage(error.to_string()))?;
         Ok(options)
     }

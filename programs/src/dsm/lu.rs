@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::{Kernel, Shared, equal};
+use super::{Kernel, Parts, Shared, equal};
 use crate::Error;
 
 /// Rows of a block.
@@ -24,13 +24,19 @@ pub enum Blocks {
 pub(super) struct Lu {
     side: usize,
     blocks: Blocks,
+    parts: Parts,
+    /// Rows and columns of ranks, the most nearly square ones.
+    rows: usize,
+    columns: usize,
 }
 
 type Block = [[f64; BLOCK]; BLOCK];
 
 impl Lu {
-    pub(super) fn new(side: usize, blocks: Blocks) -> Self {
-        Self { side, blocks }
+    pub(super) fn new(side: usize, blocks: Blocks, parts: Parts) -> Self {
+        let ranks = parts.ranks;
+        let rows = (1..=ranks.isqrt()).rev().find(|rows| ranks.is_multiple_of(*rows)).unwrap_or(1);
+        Self { side, blocks, parts, rows, columns: ranks / rows }
     }
 
     /// Blocks in a row.
@@ -38,10 +44,25 @@ impl Lu {
         self.side / BLOCK
     }
 
+    /// Returns the rank of a block.
+    fn rank(&self, (down, right): (usize, usize)) -> usize {
+        (down % self.rows) * self.columns + right % self.columns
+    }
+
+    /// Returns the elements of a rank's blocks, in its own pages.
+    fn part(&self) -> usize {
+        let [down, right] = [self.rows, self.columns].map(|ranks| self.count().div_ceil(ranks));
+        self.parts.in_pages(down * right * BLOCK * BLOCK)
+    }
+
     /// Returns the elements of a row of a block.
     fn row(&self, (down, right): (usize, usize), row: usize) -> Range<usize> {
         let first = match self.blocks {
-            Blocks::Contiguous => ((down * self.count() + right) * BLOCK + row) * BLOCK,
+            Blocks::Contiguous => {
+                let in_row = self.count().div_ceil(self.columns);
+                let nth = down / self.rows * in_row + right / self.columns;
+                self.rank((down, right)) * self.part() + (nth * BLOCK + row) * BLOCK
+            }
             Blocks::Rows => (down * BLOCK + row) * self.side + right * BLOCK,
         };
         first..first + BLOCK
@@ -103,7 +124,7 @@ impl Lu {
         let (left, above) = ((at.0, step), (step, at.1));
         match [left, above, at].map(|at| self.whole(at)) {
             [Some(left), Some(above), Some(block)] => {
-                let ([left, above, _], block) = memory.change([left, above, 0..0], block)?;
+                let ([left, above, ..], block) = memory.change([left, above, 0..0, 0..0], block)?;
                 subtract(left.as_chunks().0, above.as_chunks().0, block.as_chunks_mut().0);
             }
             _ => {
@@ -116,30 +137,28 @@ impl Lu {
     }
 
     /// Returns whether a block belongs to this rank.
-    fn is_mine(&self, memory: &impl Shared<f64>, (down, right): (usize, usize)) -> bool {
-        let ranks = memory.ranks();
-        // The most nearly square number of rows that divides the ranks.
-        let rows = (1..=ranks.isqrt()).rev().find(|rows| ranks.is_multiple_of(*rows)).unwrap_or(1);
-        let columns = ranks / rows;
-        (down % rows) * columns + right % columns == memory.rank()
+    fn is_mine(&self, memory: &impl Shared<f64>, at: (usize, usize)) -> bool {
+        memory.ranks() == 1 || self.rank(at) == memory.rank()
     }
 
-    /// Returns all blocks of this rank.
-    fn mine(&self, memory: &impl Shared<f64>) -> Vec<(usize, usize)> {
+    /// Returns all blocks.
+    fn all(&self) -> impl Iterator<Item = (usize, usize)> {
         let count = self.count();
-        let all = (0..count).flat_map(|down| (0..count).map(move |right| (down, right)));
-        all.filter(|at| self.is_mine(memory, *at)).collect()
+        (0..count).flat_map(move |down| (0..count).map(move |right| (down, right)))
     }
 }
 
 impl Kernel<f64> for Lu {
     fn elements(&self) -> usize {
-        self.side * self.side
+        match self.blocks {
+            Blocks::Contiguous => self.parts.ranks * self.part(),
+            Blocks::Rows => self.side * self.side,
+        }
     }
 
     /// A matrix with a dominant diagonal, which needs no pivots.
     fn fill(&self, memory: &mut impl Shared<f64>) -> Result<(), Error> {
-        for at in self.mine(memory) {
+        for at in self.all().filter(|at| self.is_mine(memory, *at)).collect::<Vec<_>>() {
             let seed = (at.0 * self.count() + at.1) as u64;
             let mut random = fastrand::Rng::with_seed(seed);
             let mut block = [[0.0; BLOCK]; BLOCK];
@@ -184,8 +203,11 @@ impl Kernel<f64> for Lu {
     }
 
     fn verify(&self, memory: &mut impl Shared<f64>, sequential: &[f64]) -> Result<(), Error> {
-        let rows = (0..self.side).map(|row| row * self.side..(row + 1) * self.side);
-        equal(memory, sequential, rows)
+        equal(
+            memory,
+            sequential,
+            self.all().flat_map(|at| (0..BLOCK).map(move |nth| self.row(at, nth))),
+        )
     }
 }
 

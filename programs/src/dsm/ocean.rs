@@ -3,7 +3,7 @@
 
 use core::ops::Range;
 
-use super::{Kernel, Shared, equal, part};
+use super::{Kernel, Parts, Shared, equal, part};
 use crate::Error;
 
 /// The residual, relative to the first one, at which the cycles end.
@@ -14,9 +14,6 @@ const SWEEPS: usize = 2;
 const COARSEST_SWEEPS: usize = 20;
 /// Inner rows of the coarsest grid.
 const COARSEST: usize = 4;
-/// A residual for each rank, on a line of its own.
-const LINE: usize = 8;
-const MAX_RANKS: usize = 4096;
 /// Inner rows of the finest grid that rank 0 solves alone, sooner than barriers after each colour would end.
 const ALONE: usize = 16;
 /// Floating-point operations for each point of a row, with a division as 10.
@@ -24,63 +21,74 @@ const SWEEP_FLOPS: usize = 16;
 const RESIDUAL_FLOPS: usize = 18;
 const MOVE_FLOPS: usize = 10;
 
-/// A grid of `inner` x `inner` points and its border, with its right side behind it.
-#[derive(Clone, Copy)]
+/// A grid of `inner` x `inner` points and its border, with its right side. A rank has its rows of both one after the
+/// other.
 struct Grid {
-    first: usize,
+    /// Of the ranks that have rows, in their order.
+    held: Vec<Held>,
     inner: usize,
     /// The distance of two points; those at the edge of the square are half of it inside.
     step: f64,
 }
 
+/// Rows of a rank.
+struct Held {
+    rank: usize,
+    first_row: usize,
+    /// The element where they begin.
+    start: usize,
+}
+
 impl Grid {
-    fn side(self) -> usize {
+    fn side(&self) -> usize {
         self.inner + 2
     }
 
-    fn points(self) -> usize {
-        self.side() * self.side()
-    }
-
     /// Returns the values of a row.
-    fn row(self, row: usize) -> Range<usize> {
-        let start = self.first + row * self.side();
+    fn row(&self, row: usize) -> Range<usize> {
+        let held = &self.held[self.held.partition_point(|held| held.first_row <= row) - 1];
+        let start = held.start + 2 * (row - held.first_row) * self.side();
         start..start + self.side()
     }
 
     /// Returns the right side of a row.
-    fn right(self, row: usize) -> Range<usize> {
+    fn right(&self, row: usize) -> Range<usize> {
         let Range { start, end } = self.row(row);
-        start + self.points()..end + self.points()
+        start + self.side()..end + self.side()
     }
 
-    fn is_for_one(self) -> bool {
+    fn is_for_one(&self) -> bool {
         self.inner <= ALONE
     }
 
     /// Waits for the other ranks that have rows.
-    fn barrier(self, memory: &mut impl Shared<f64>) -> Result<(), Error> {
+    fn barrier(&self, memory: &mut impl Shared<f64>) -> Result<(), Error> {
         if self.is_for_one() { Ok(()) } else { memory.barrier() }
     }
 
-    /// Returns the rows of a rank, from 1 on.
-    fn rows(self, memory: &impl Shared<f64>) -> Range<usize> {
+    /// Returns the inner rows of a rank of so many, from 1 on.
+    fn inner_rows(&self, rank: usize, ranks: usize) -> Range<usize> {
         if self.is_for_one() {
-            return if memory.rank() == 0 { 1..self.inner + 1 } else { 0..0 };
+            return if rank == 0 { 1..self.inner + 1 } else { 0..0 };
         }
-        let Range { start, end } = part(self.inner, memory.rank(), memory.ranks());
+        let Range { start, end } = part(self.inner, rank, ranks);
         start + 1..end + 1
+    }
+
+    /// Returns the inner rows of this rank.
+    fn rows(&self, memory: &impl Shared<f64>) -> Range<usize> {
+        self.inner_rows(memory.rank(), memory.ranks())
     }
 
     /// Returns the weight of a point in its equation: it and its mirror image beyond each edge of the square, where
     /// the solution is 0 in the middle between both.
-    fn weight(self, row: usize, at: usize) -> f64 {
+    fn weight(&self, row: usize, at: usize) -> f64 {
         let is_edge = |at: usize| at == 1 || at == self.inner;
         4.0 + f64::from(u8::from(is_edge(row)) + u8::from(is_edge(at)))
     }
 
     /// Returns a copy of a row of values with their mirror images beyond both ends.
-    fn mirrored(self, memory: &mut impl Shared<f64>, row: usize) -> Result<Vec<f64>, Error> {
+    fn mirrored(&self, memory: &mut impl Shared<f64>, row: usize) -> Result<Vec<f64>, Error> {
         let inside = row.clamp(1, self.inner);
         let mut values = memory.view(self.row(inside))?.to_vec();
         (values[0], values[self.inner + 1]) = (-values[1], -values[self.inner]);
@@ -90,7 +98,7 @@ impl Grid {
         Ok(values)
     }
 
-    fn step_squared(self) -> f64 {
+    fn step_squared(&self) -> f64 {
         self.step * self.step
     }
 }
@@ -104,29 +112,51 @@ fn nearest(row: usize) -> [usize; 2] {
 pub(super) struct Ocean {
     /// From the finest to the coarsest.
     grids: Vec<Grid>,
-    residuals: usize,
+    ranks: usize,
+    /// Elements of a rank, of which the last one is its residual.
+    part: usize,
 }
 
 impl Ocean {
-    pub(super) fn new(side: usize) -> Self {
-        let (mut grids, mut first, mut inner) = (Vec::new(), 0, side - 2);
+    pub(super) fn new(side: usize, parts: Parts) -> Self {
+        let (mut grids, mut inner) = (Vec::new(), side - 2);
+        let mut ends = vec![0; parts.ranks];
         let mut step = 1.0 / inner as f64;
         while inner >= COARSEST {
-            let grid = Grid { first, inner, step };
+            let mut grid = Grid { held: Vec::new(), inner, step };
+            for (rank, end) in ends.iter_mut().enumerate() {
+                let mut rows = grid.inner_rows(rank, parts.ranks);
+                if rows.is_empty() {
+                    continue;
+                }
+                // With the border beside them.
+                rows.start -= usize::from(rows.start == 1);
+                rows.end += usize::from(rows.end == inner + 1);
+                grid.held.push(Held { rank, first_row: rows.start, start: *end });
+                *end += 2 * rows.len() * grid.side();
+            }
             grids.push(grid);
-            first += 2 * grid.points();
             (inner, step) = (inner / 2, step * 2.0);
         }
-        Self { grids, residuals: first.next_multiple_of(LINE) }
+        let part = parts.in_pages(ends.iter().max().map_or(1, |end| end + 1));
+        for held in grids.iter_mut().flat_map(|grid| &mut grid.held) {
+            held.start += held.rank * part;
+        }
+        Self { grids, ranks: parts.ranks, part }
     }
 
     /// Improves the points of both colours, `sweeps` times.
-    fn sweep(&self, memory: &mut impl Shared<f64>, grid: Grid, sweeps: usize) -> Result<(), Error> {
+    fn sweep(
+        &self,
+        memory: &mut impl Shared<f64>,
+        grid: &Grid,
+        sweeps: usize,
+    ) -> Result<(), Error> {
         let step_squared = grid.step_squared();
         for colour in (0..2 * sweeps).map(|nth| nth % 2) {
             for row in grid.rows(memory) {
-                let views = [grid.row(row - 1), grid.row(row + 1), grid.right(row)];
-                let ([above, below, right], here) = memory.change(views, grid.row(row))?;
+                let views = [grid.row(row - 1), grid.row(row + 1), grid.right(row), 0..0];
+                let ([above, below, right, _], here) = memory.change(views, grid.row(row))?;
                 for at in (1 + (row + colour) % 2..=grid.inner).step_by(2) {
                     let sum = above[at] + below[at] + here[at - 1] + here[at + 1];
                     here[at] = (sum - step_squared * right[at]) / grid.weight(row, at);
@@ -142,14 +172,12 @@ impl Ocean {
     fn residual(
         &self,
         memory: &mut impl Shared<f64>,
-        grid: Grid,
+        grid: &Grid,
         row: usize,
     ) -> Result<Vec<f64>, Error> {
         memory.work((grid.inner * RESIDUAL_FLOPS) as u64);
-        let rows = grid.row(row - 1).start..grid.row(row + 1).end;
-        let ([rows, right, _], _) = memory.change([rows, grid.right(row), 0..0], 0..0)?;
-        let (above, rows) = rows.split_at(grid.side());
-        let (here, below) = rows.split_at(grid.side());
+        let views = [grid.row(row - 1), grid.row(row), grid.row(row + 1), grid.right(row)];
+        let ([above, here, below, right], _) = memory.change(views, 0..0)?;
         let mut residual = vec![0.0; grid.side()];
         for (at, residual) in residual.iter_mut().enumerate().skip(1).take(grid.inner) {
             let sum = above[at] + below[at] + here[at - 1] + here[at + 1];
@@ -161,8 +189,8 @@ impl Ocean {
 
     /// Runs a V-cycle from a grid on.
     fn cycle(&self, memory: &mut impl Shared<f64>, level: usize) -> Result<(), Error> {
-        let grid = self.grids[level];
-        let Some(coarse) = self.grids.get(level + 1).copied() else {
+        let grid = &self.grids[level];
+        let Some(coarse) = self.grids.get(level + 1) else {
             return self.sweep(memory, grid, COARSEST_SWEEPS);
         };
         self.sweep(memory, grid, SWEEPS)?;
@@ -211,7 +239,7 @@ impl Ocean {
 
     /// Returns the largest residual of all ranks.
     fn largest(&self, memory: &mut impl Shared<f64>) -> Result<f64, Error> {
-        let (grid, mut largest) = (self.grids[0], 0_f64);
+        let (grid, mut largest) = (&self.grids[0], 0_f64);
         for row in grid.rows(memory) {
             let residual = self.residual(memory, grid, row)?;
             if residual.iter().any(|one| one.is_nan()) {
@@ -219,7 +247,7 @@ impl Ocean {
             }
             largest = residual.iter().fold(largest, |largest, one| largest.max(one.abs()));
         }
-        let place = |rank: usize| self.residuals + rank * LINE;
+        let place = |rank: usize| (rank + 1) * self.part - 1;
         let rank = memory.rank();
         memory.edit(place(rank)..place(rank) + 1)?[0] = largest;
         memory.barrier()?;
@@ -233,12 +261,12 @@ impl Ocean {
 
 impl Kernel<f64> for Ocean {
     fn elements(&self) -> usize {
-        self.residuals + MAX_RANKS * LINE
+        self.ranks * self.part
     }
 
     /// Wind over a basin: a right side of one sine.
     fn fill(&self, memory: &mut impl Shared<f64>) -> Result<(), Error> {
-        let grid = self.grids[0];
+        let grid = &self.grids[0];
         for row in grid.rows(memory) {
             let y = (row as f64 - 0.5) * grid.step;
             let right = memory.edit(grid.right(row))?;
@@ -255,7 +283,7 @@ impl Kernel<f64> for Ocean {
     }
 
     fn verify(&self, memory: &mut impl Shared<f64>, sequential: &[f64]) -> Result<(), Error> {
-        let grid = self.grids[0];
+        let grid = &self.grids[0];
         equal(memory, sequential, (0..grid.side()).map(|row| grid.row(row)))
     }
 }

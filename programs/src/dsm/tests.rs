@@ -12,7 +12,8 @@ fn run_on(ranks: u32, page_words: u32, program: Program) -> Vec<Run> {
 }
 
 fn run_under(protocol: Protocol, ranks: u32, page_words: u32, program: Program) -> Vec<Run> {
-    let options = Options { program, page_words, protocol, costs: Costs::default() };
+    let in_windows = ranks == 2;
+    let options = Options { program, page_words, protocol, in_windows, costs: Costs::default() };
     on_threads(threads(ranks), |mut job| {
         let engine = Builder::new(options.sizes(ranks)).open(&mut job).unwrap();
         let run = run(&options, engine, &mut job).unwrap();
@@ -36,6 +37,8 @@ fn factorises_like_one_rank() {
         }
     }
     run_on(3, 8, Program::Lu { side: 64, blocks: Blocks::Rows });
+    run_on(2, 256, Program::Lu { side: 128, blocks: Blocks::Contiguous });
+    run_on(2, 512, Program::Lu { side: 128, blocks: Blocks::Rows });
 }
 
 #[test]
@@ -89,8 +92,13 @@ impl super::Kernel<u64> for Unverified {
 #[test]
 fn wrong_result_ends_all_ranks() {
     let program = Program::Sort(Class::S);
-    let options =
-        Options { program, page_words: 512, protocol: Protocol::OneSided, costs: Costs::default() };
+    let options = Options {
+        program,
+        page_words: 512,
+        protocol: Protocol::OneSided,
+        in_windows: true,
+        costs: Costs::default(),
+    };
     let ended = on_threads(threads(3), |mut job| {
         let engine = Builder::new(options.sizes(3)).open(&mut job).unwrap();
         let error = options.run(&Unverified, engine, &mut job).unwrap_err();
@@ -101,11 +109,14 @@ fn wrong_result_ends_all_ranks() {
     assert!(ended[1..].iter().all(|error| error.starts_with("rank 0 could not")), "{ended:?}");
 }
 
+/// One rank.
+const PARTS: super::Parts = super::Parts { ranks: 1, page_words: 512 };
+
 /// The product of both factors is the matrix.
 #[test]
 fn factors_multiply_to_matrix() {
     const SIDE: usize = 48;
-    let lu = super::lu::Lu::new(SIDE, Blocks::Rows);
+    let lu = super::lu::Lu::new(SIDE, Blocks::Rows, PARTS);
     let mut alone = super::Alone::new(vec![0.0; SIDE * SIDE]);
     super::Kernel::fill(&lu, &mut alone).unwrap();
     let matrix = alone.memory.clone();
@@ -124,7 +135,7 @@ fn factors_multiply_to_matrix() {
 #[test]
 fn converges_in_few_cycles() {
     for side in [66, 258] {
-        let ocean = super::ocean::Ocean::new(side);
+        let ocean = super::ocean::Ocean::new(side, PARTS);
         let mut alone = super::Alone::new(vec![0.0; super::Kernel::elements(&ocean)]);
         super::Kernel::fill(&ocean, &mut alone).unwrap();
         let cycles = ocean.solve(&mut alone).unwrap();
@@ -135,7 +146,8 @@ fn converges_in_few_cycles() {
 #[test]
 fn refuses_invalid_sizes() {
     let (protocol, costs) = (Protocol::OneSided, Costs::default());
-    let options = |program, page_words| Options { program, page_words, protocol, costs };
+    let options =
+        |program, page_words| Options { program, page_words, protocol, in_windows: false, costs };
     let check = |program| options(program, 512).check();
     assert!(check(Program::Lu { side: 100, blocks: Blocks::Rows }).is_err());
     assert!(check(Program::Lu { side: 0, blocks: Blocks::Rows }).is_err());
