@@ -324,7 +324,11 @@ impl Options {
     /// Returns the ranks that compute in a job of this many processes, and the words of a page.
     fn parts(&self, owners: u32) -> Parts {
         let each = if self.protocol == Protocol::OneSided { 1 } else { 2 };
-        Parts { ranks: (owners as usize / each).max(1), page_words: self.page_words as usize }
+        Parts {
+            ranks: (owners as usize / each).max(1),
+            has_own_pages: self.in_windows,
+            page_words: self.page_words as usize,
+        }
     }
 
     fn sizes_of<T: bytemuck::Pod>(&self, owners: u32, kernel: &impl Kernel<T>) -> Sizes {
@@ -468,10 +472,11 @@ fn finish<V>(exchange: &mut dyn Exchange, ended: Result<V, Error>) -> Result<V, 
     Ok(ended)
 }
 
-/// The ranks that compute, of which each has elements in pages of its own, in blocks of one length.
+/// The ranks that compute, and whether what each of them edits has pages of its own, in blocks of one length.
 #[derive(Clone, Copy, Debug)]
 struct Parts {
     ranks: usize,
+    has_own_pages: bool,
     page_words: usize,
 }
 

@@ -14,6 +14,9 @@ const SWEEPS: usize = 2;
 const COARSEST_SWEEPS: usize = 20;
 /// Inner rows of the coarsest grid.
 const COARSEST: usize = 4;
+/// A residual for each rank, on a line of its own.
+const LINE: usize = 8;
+const MAX_RANKS: usize = 4096;
 /// Inner rows of the finest grid that rank 0 solves alone, sooner than barriers after each colour would end.
 const ALONE: usize = 16;
 /// Floating-point operations for each point of a row, with a division as 10.
@@ -21,20 +24,21 @@ const SWEEP_FLOPS: usize = 16;
 const RESIDUAL_FLOPS: usize = 18;
 const MOVE_FLOPS: usize = 10;
 
-/// A grid of `inner` x `inner` points and its border, with its right side. A rank has its rows of both one after the
-/// other.
+/// A grid of `inner` x `inner` points and its border, with its right side.
 struct Grid {
-    /// Of the ranks that have rows, in their order.
-    held: Vec<Held>,
+    /// Consecutive rows of values, in their order: all of them, or those of each rank that has some.
+    parts: Vec<Rows>,
     inner: usize,
     /// The distance of two points; those at the edge of the square are half of it inside.
     step: f64,
 }
 
-/// Rows of a rank.
-struct Held {
-    rank: usize,
+/// Rows of a grid that lie together, with their right sides behind them.
+struct Rows {
+    /// The part of the memory.
+    part: usize,
     first_row: usize,
+    count: usize,
     /// The element where they begin.
     start: usize,
 }
@@ -46,15 +50,20 @@ impl Grid {
 
     /// Returns the values of a row.
     fn row(&self, row: usize) -> Range<usize> {
-        let held = &self.held[self.held.partition_point(|held| held.first_row <= row) - 1];
-        let start = held.start + 2 * (row - held.first_row) * self.side();
+        let part = self.part(row);
+        let start = part.start + (row - part.first_row) * self.side();
         start..start + self.side()
+    }
+
+    fn part(&self, row: usize) -> &Rows {
+        &self.parts[self.parts.partition_point(|part| part.first_row <= row) - 1]
     }
 
     /// Returns the right side of a row.
     fn right(&self, row: usize) -> Range<usize> {
         let Range { start, end } = self.row(row);
-        start + self.side()..end + self.side()
+        let values = self.part(row).count * self.side();
+        start + values..end + values
     }
 
     fn is_for_one(&self) -> bool {
@@ -112,37 +121,41 @@ fn nearest(row: usize) -> [usize; 2] {
 pub(super) struct Ocean {
     /// From the finest to the coarsest.
     grids: Vec<Grid>,
-    ranks: usize,
-    /// Elements of a rank, of which the last one is its residual.
+    /// Parts of the memory, one for each rank or one for all, and the elements of each.
+    parts: usize,
     part: usize,
+    /// The element of a part where the residuals begin.
+    residuals: usize,
 }
 
 impl Ocean {
-    pub(super) fn new(side: usize, parts: Parts) -> Self {
+    pub(super) fn new(side: usize, memory: Parts) -> Self {
         let (mut grids, mut inner) = (Vec::new(), side - 2);
-        let mut ends = vec![0; parts.ranks];
+        let parts = if memory.has_own_pages { memory.ranks } else { 1 };
+        let mut ends = vec![0; parts];
         let mut step = 1.0 / inner as f64;
         while inner >= COARSEST {
-            let mut grid = Grid { held: Vec::new(), inner, step };
-            for (rank, end) in ends.iter_mut().enumerate() {
-                let mut rows = grid.inner_rows(rank, parts.ranks);
-                if rows.is_empty() {
+            let mut grid = Grid { parts: Vec::new(), inner, step };
+            for (nth, end) in ends.iter_mut().enumerate() {
+                let Range { start, end: behind } = grid.inner_rows(nth, parts);
+                if start == behind {
                     continue;
                 }
                 // With the border beside them.
-                rows.start -= usize::from(rows.start == 1);
-                rows.end += usize::from(rows.end == inner + 1);
-                grid.held.push(Held { rank, first_row: rows.start, start: *end });
-                *end += 2 * rows.len() * grid.side();
+                let first_row = if start == 1 { 0 } else { start };
+                let count = if behind > inner { inner + 2 } else { behind } - first_row;
+                grid.parts.push(Rows { part: nth, first_row, count, start: *end });
+                *end += 2 * count * grid.side();
             }
             grids.push(grid);
             (inner, step) = (inner / 2, step * 2.0);
         }
-        let part = parts.in_pages(ends.iter().max().map_or(1, |end| end + 1));
-        for held in grids.iter_mut().flat_map(|grid| &mut grid.held) {
-            held.start += held.rank * part;
+        let residuals = ends.iter().max().map_or(0, |end| end.next_multiple_of(LINE));
+        let part = memory.in_pages(residuals + MAX_RANKS.div_ceil(parts) * LINE);
+        for rows in grids.iter_mut().flat_map(|grid| &mut grid.parts) {
+            rows.start += rows.part * part;
         }
-        Self { grids, ranks: parts.ranks, part }
+        Self { grids, parts, part, residuals }
     }
 
     /// Improves the points of both colours, `sweeps` times.
@@ -247,7 +260,8 @@ impl Ocean {
             }
             largest = residual.iter().fold(largest, |largest, one| largest.max(one.abs()));
         }
-        let place = |rank: usize| (rank + 1) * self.part - 1;
+        let place =
+            |rank: usize| rank % self.parts * self.part + self.residuals + rank / self.parts * LINE;
         let rank = memory.rank();
         memory.edit(place(rank)..place(rank) + 1)?[0] = largest;
         memory.barrier()?;
@@ -261,7 +275,7 @@ impl Ocean {
 
 impl Kernel<f64> for Ocean {
     fn elements(&self) -> usize {
-        self.ranks * self.part
+        self.parts * self.part
     }
 
     /// Wind over a basin: a right side of one sine.

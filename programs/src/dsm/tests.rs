@@ -96,7 +96,7 @@ fn wrong_result_ends_all_ranks() {
         program,
         page_words: 512,
         protocol: Protocol::OneSided,
-        in_windows: true,
+        in_windows: false,
         costs: Costs::default(),
     };
     let ended = on_threads(threads(3), |mut job| {
@@ -110,7 +110,7 @@ fn wrong_result_ends_all_ranks() {
 }
 
 /// One rank.
-const PARTS: super::Parts = super::Parts { ranks: 1, page_words: 512 };
+const PARTS: super::Parts = super::Parts { ranks: 1, has_own_pages: true, page_words: 512 };
 
 /// The product of both factors is the matrix.
 #[test]
