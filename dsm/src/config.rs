@@ -268,10 +268,10 @@ impl Layout {
     /// Returns the pages of a range of the region's bytes.
     #[inline]
     pub(crate) fn pages(&self, bytes: &Range<usize>) -> Range<u32> {
-        let page_bytes = self.page_bytes();
+        let bits = self.page_bytes().trailing_zeros();
         // At most the pages of the region.
         #[allow(clippy::cast_possible_truncation)]
-        let page = |byte: usize| byte.checked_div(page_bytes).unwrap_or_default() as u32;
+        let page = |byte: usize| (byte >> bits) as u32;
         if bytes.is_empty() { 0..0 } else { page(bytes.start)..page(bytes.end - 1) + 1 }
     }
 

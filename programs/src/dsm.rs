@@ -111,10 +111,8 @@ pub struct Run {
     pub sequential_ns: u64,
 }
 
-/// Four ranges to view.
-type Views = [Range<usize>; 4];
-/// The elements of [`Views`], and those to edit.
-type Changed<'m, T> = ([&'m [T]; 4], &'m mut [T]);
+/// Elements to view, in `N` ranges, and those to edit.
+type Changed<'m, T, const N: usize> = ([&'m [T]; N], &'m mut [T]);
 
 /// Memory that all ranks share.
 trait Shared<T> {
@@ -122,8 +120,12 @@ trait Shared<T> {
     fn ranks(&self) -> usize;
     fn view(&mut self, range: Range<usize>) -> Result<&[T], Error>;
     fn edit(&mut self, range: Range<usize>) -> Result<&mut [T], Error>;
-    /// Returns four ranges to view and one to edit, which is apart from them.
-    fn change(&mut self, views: Views, edit: Range<usize>) -> Result<Changed<'_, T>, Error>;
+    /// Returns ranges to view and one to edit, which is apart from them.
+    fn change<const N: usize>(
+        &mut self,
+        views: [Range<usize>; N],
+        edit: Range<usize>,
+    ) -> Result<Changed<'_, T, N>, Error>;
     /// Runs `change` while no other rank is in a change under this lock.
     fn locked(
         &mut self,
@@ -157,18 +159,27 @@ impl<T> Alone<T> {
     }
 }
 
-const BEYOND: &str = "ranges beyond the memory, or not apart";
+fn beyond() -> Error {
+    Error::Wrong("ranges beyond the memory, or not apart".to_owned())
+}
 
-/// Returns ranges of a memory, of which the last is to edit.
-fn disjoint<T>(
+/// Returns ranges of a memory to view, and one to edit.
+fn disjoint<T, const N: usize>(
     memory: &mut [T],
-    [first, second, third, fourth]: Views,
+    views: [Range<usize>; N],
     edit: Range<usize>,
-) -> Result<Changed<'_, T>, Error> {
-    let [first, second, third, fourth, edit] = memory
-        .get_disjoint_mut([first, second, third, fourth, edit])
-        .map_err(|_| Error::Wrong(BEYOND.to_owned()))?;
-    Ok(([first, second, third, fourth], edit))
+) -> Result<Changed<'_, T, N>, Error> {
+    let (rest, behind) = memory.split_at_mut_checked(edit.end).ok_or_else(beyond)?;
+    let (before, edit) = rest.split_at_mut_checked(edit.start).ok_or_else(beyond)?;
+    let (before, behind, end) = (&*before, &*behind, before.len() + edit.len());
+    let views = views.map(|Range { start, end: until }| match start.checked_sub(end) {
+        Some(start) => behind.get(start..until - end),
+        None => before.get(start..until),
+    });
+    if views.iter().any(Option::is_none) {
+        return Err(beyond());
+    }
+    Ok((views.map(Option::unwrap_or_default), edit))
 }
 
 impl<T> Shared<T> for Alone<T> {
@@ -181,14 +192,18 @@ impl<T> Shared<T> for Alone<T> {
     }
 
     fn view(&mut self, range: Range<usize>) -> Result<&[T], Error> {
-        self.memory.get(range).ok_or_else(|| Error::Wrong(BEYOND.to_owned()))
+        self.memory.get(range).ok_or_else(beyond)
     }
 
     fn edit(&mut self, range: Range<usize>) -> Result<&mut [T], Error> {
-        self.memory.get_mut(range).ok_or_else(|| Error::Wrong(BEYOND.to_owned()))
+        self.memory.get_mut(range).ok_or_else(beyond)
     }
 
-    fn change(&mut self, views: Views, edit: Range<usize>) -> Result<Changed<'_, T>, Error> {
+    fn change<const N: usize>(
+        &mut self,
+        views: [Range<usize>; N],
+        edit: Range<usize>,
+    ) -> Result<Changed<'_, T, N>, Error> {
         disjoint(&mut self.memory, views, edit)
     }
 
@@ -236,7 +251,11 @@ impl<T: bytemuck::Pod, E: Timed, M: AsMut<[u64]>> Shared<T> for Pages<'_, T, E, 
         Ok(self.region.edit(range)?)
     }
 
-    fn change(&mut self, views: Views, edit: Range<usize>) -> Result<Changed<'_, T>, Error> {
+    fn change<const N: usize>(
+        &mut self,
+        views: [Range<usize>; N],
+        edit: Range<usize>,
+    ) -> Result<Changed<'_, T, N>, Error> {
         let (views, [edit]) = self.region.access(views, [edit])?;
         Ok((views, edit))
     }

@@ -22,7 +22,7 @@ use probeline::transport::{AtomicScope, Exchange, Sizes};
 use self::diff::{Message, changed, runs};
 use self::home::{ACQUIRE, FETCH, Home, LEAVE, RELEASE, home_owner, owner};
 use self::port::{Layout, Port, REQUEST_HEAD, number};
-use super::{Changed, Costs, Kernel, Measured, Shared, Views};
+use super::{Changed, Costs, Kernel, Measured, Shared};
 use crate::{Error, Timed};
 
 /// The buffers for diffs of a rank.
@@ -294,7 +294,11 @@ impl<T: Pod, E: Timed> Shared<T> for Homes<'_, T, E> {
         Ok(&mut cast_slice_mut(&mut self.mirror)[range])
     }
 
-    fn change(&mut self, views: Views, edit: Range<usize>) -> Result<Changed<'_, T>, Error> {
+    fn change<const N: usize>(
+        &mut self,
+        views: [Range<usize>; N],
+        edit: Range<usize>,
+    ) -> Result<Changed<'_, T, N>, Error> {
         views.iter().try_for_each(|range| self.fault(range, false))?;
         self.fault(&edit, true)?;
         super::disjoint(cast_slice_mut(&mut self.mirror), views, edit)

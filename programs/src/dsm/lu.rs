@@ -1,5 +1,6 @@
 //! LU factorisation in blocks, as SPLASH-2 divides it: a block belongs to one rank, in rows and columns of ranks.
 
+use core::iter::StepBy;
 use core::ops::Range;
 
 use super::{Kernel, Parts, Shared, equal};
@@ -22,49 +23,54 @@ pub enum Blocks {
 }
 
 pub(super) struct Lu {
-    side: usize,
     blocks: Blocks,
-    parts: Parts,
     /// Rows and columns of ranks, the most nearly square ones.
     rows: usize,
     columns: usize,
+    /// Elements before a block: the sum of those of its row and its column.
+    downs: Vec<usize>,
+    rights: Vec<usize>,
+    /// Elements from a row of a block to its next one.
+    stride: usize,
+    elements: usize,
 }
 
 type Block = [[f64; BLOCK]; BLOCK];
 
 impl Lu {
-    pub(super) fn new(side: usize, blocks: Blocks, parts: Parts) -> Self {
-        let ranks = parts.ranks;
+    pub(super) fn new(side: usize, blocks: Blocks, Parts { ranks, page_words, .. }: Parts) -> Self {
         let rows = (1..=ranks.isqrt()).rev().find(|rows| ranks.is_multiple_of(*rows)).unwrap_or(1);
-        Self { side, blocks, parts, rows, columns: ranks / rows }
+        let (columns, count) = (ranks / rows, side / BLOCK);
+        if blocks == Blocks::Rows {
+            let downs = (0..count).map(|down| down * BLOCK * side).collect();
+            let rights = (0..count).map(|right| right * BLOCK).collect();
+            return Self {
+                blocks,
+                rows,
+                columns,
+                downs,
+                rights,
+                stride: side,
+                elements: side * side,
+            };
+        }
+        // A rank has its blocks one after the other, in pages of its own.
+        let in_row = count.div_ceil(columns) * BLOCK * BLOCK;
+        let part = (count.div_ceil(rows) * in_row).next_multiple_of(page_words);
+        let down = |nth: usize| nth % rows * columns * part + nth / rows * in_row;
+        let right = |nth: usize| nth % columns * part + nth / columns * BLOCK * BLOCK;
+        let [downs, rights] = [(0..count).map(down).collect(), (0..count).map(right).collect()];
+        Self { blocks, rows, columns, downs, rights, stride: BLOCK, elements: ranks * part }
     }
 
     /// Blocks in a row.
     fn count(&self) -> usize {
-        self.side / BLOCK
-    }
-
-    /// Returns the rank of a block.
-    fn rank(&self, (down, right): (usize, usize)) -> usize {
-        (down % self.rows) * self.columns + right % self.columns
-    }
-
-    /// Returns the elements of a rank's blocks, in its own pages.
-    fn part(&self) -> usize {
-        let [down, right] = [self.rows, self.columns].map(|ranks| self.count().div_ceil(ranks));
-        self.parts.in_pages(down * right * BLOCK * BLOCK)
+        self.downs.len()
     }
 
     /// Returns the elements of a row of a block.
     fn row(&self, (down, right): (usize, usize), row: usize) -> Range<usize> {
-        let first = match self.blocks {
-            Blocks::Contiguous => {
-                let in_row = self.count().div_ceil(self.columns);
-                let nth = down / self.rows * in_row + right / self.columns;
-                self.rank((down, right)) * self.part() + (nth * BLOCK + row) * BLOCK
-            }
-            Blocks::Rows => (down * BLOCK + row) * self.side + right * BLOCK,
-        };
+        let first = self.downs[down] + self.rights[right] + row * self.stride;
         first..first + BLOCK
     }
 
@@ -124,7 +130,7 @@ impl Lu {
         let (left, above) = ((at.0, step), (step, at.1));
         match [left, above, at].map(|at| self.whole(at)) {
             [Some(left), Some(above), Some(block)] => {
-                let ([left, above, ..], block) = memory.change([left, above, 0..0, 0..0], block)?;
+                let ([left, above], block) = memory.change([left, above], block)?;
                 subtract(left.as_chunks().0, above.as_chunks().0, block.as_chunks_mut().0);
             }
             _ => {
@@ -138,7 +144,21 @@ impl Lu {
 
     /// Returns whether a block belongs to this rank.
     fn is_mine(&self, memory: &impl Shared<f64>, at: (usize, usize)) -> bool {
-        memory.ranks() == 1 || self.rank(at) == memory.rank()
+        let (down, right) = at;
+        let rank = (down % self.rows) * self.columns + right % self.columns;
+        memory.ranks() == 1 || rank == memory.rank()
+    }
+
+    /// Returns the rows and the columns of this rank's blocks behind a step.
+    fn behind(&self, memory: &impl Shared<f64>, step: usize) -> [StepBy<Range<usize>>; 2] {
+        let own = |nth: usize, of: usize| {
+            let first = step + 1;
+            let skipped = if memory.ranks() == 1 { 0 } else { (nth + of - first % of) % of };
+            let each = if memory.ranks() == 1 { 1 } else { of };
+            (first + skipped..self.count()).step_by(each)
+        };
+        let rank = memory.rank();
+        [own(rank / self.columns, self.rows), own(rank % self.columns, self.columns)]
     }
 
     /// Returns all blocks.
@@ -150,10 +170,7 @@ impl Lu {
 
 impl Kernel<f64> for Lu {
     fn elements(&self) -> usize {
-        match self.blocks {
-            Blocks::Contiguous => self.parts.ranks * self.part(),
-            Blocks::Rows => self.side * self.side,
-        }
+        self.elements
     }
 
     /// A matrix with a dominant diagonal, which needs no pivots.
@@ -164,7 +181,7 @@ impl Kernel<f64> for Lu {
             let mut block = [[0.0; BLOCK]; BLOCK];
             block.iter_mut().flatten().for_each(|element| *element = random.f64() - 0.5);
             if at.0 == at.1 {
-                (0..BLOCK).for_each(|nth| block[nth][nth] += self.side as f64);
+                (0..BLOCK).for_each(|nth| block[nth][nth] += (self.count() * BLOCK) as f64);
             }
             self.store(memory, at, &block)?;
         }
@@ -191,11 +208,10 @@ impl Kernel<f64> for Lu {
                 }
             }
             memory.barrier()?;
-            for down in step + 1..count {
-                for right in step + 1..count {
-                    if self.is_mine(memory, (down, right)) {
-                        self.update(memory, step, (down, right))?;
-                    }
+            let [downs, rights] = self.behind(memory, step);
+            for down in downs {
+                for right in rights.clone() {
+                    self.update(memory, step, (down, right))?;
                 }
             }
         }

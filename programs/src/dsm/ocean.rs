@@ -168,8 +168,8 @@ impl Ocean {
         let step_squared = grid.step_squared();
         for colour in (0..2 * sweeps).map(|nth| nth % 2) {
             for row in grid.rows(memory) {
-                let views = [grid.row(row - 1), grid.row(row + 1), grid.right(row), 0..0];
-                let ([above, below, right, _], here) = memory.change(views, grid.row(row))?;
+                let views = [grid.row(row - 1), grid.row(row + 1), grid.right(row)];
+                let ([above, below, right], here) = memory.change(views, grid.row(row))?;
                 for at in (1 + (row + colour) % 2..=grid.inner).step_by(2) {
                     let sum = above[at] + below[at] + here[at - 1] + here[at + 1];
                     here[at] = (sum - step_squared * right[at]) / grid.weight(row, at);
