@@ -310,6 +310,7 @@ impl Layout {
     }
 
     /// Returns the words of a page at its home.
+    #[inline]
     pub(crate) fn page(&self, page: u32) -> Option<Segment> {
         let home = self.homes.segment(page.into())?;
         if !self.in_windows {
@@ -352,6 +353,7 @@ impl Layout {
     }
 
     /// Returns the frame of a page.
+    #[inline(always)]
     pub(crate) fn frame(&self, page: u32) -> usize {
         (if page < self.frames { page } else { page % self.frames.max(1) }) as usize
     }

@@ -193,16 +193,17 @@ impl<M: AsMut<[u64]>> Context<M> {
             if parts.must_register(Role::Writer, page) {
                 return Ok(nth);
             }
-            let (is_home, has_edits) = parts.edit_at_home(layout, nth)?;
+            let is_home = parts.is_at_home(layout, page);
+            let (edit, mine) = parts.edit(layout, nth)?;
             if is_home {
+                let end = edit.end();
                 #[cfg(test)]
-                let has_edits = has_edits && !crate::model::is(crate::model::Mutant::HidesStores);
-                if has_edits {
+                let end = if crate::model::is(crate::model::Mutant::HidesStores) { 0 } else { end };
+                if end > 0 {
                     parts.note_changed(log, stats, page);
                 }
                 continue;
             }
-            let (edit, mine) = parts.edit(layout, nth)?;
             let Some(home) = reach(transport, layout.page(page)) else { return Ok(nth) };
             let mut next = 0;
             while let Some(change) = edit.next_change(mine, next) {

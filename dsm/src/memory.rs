@@ -222,17 +222,10 @@ impl<'m> Parts<'m> {
         page.and_then(|page| u32::try_from(*page).ok()).ok_or(Error::Window)
     }
 
-    /// Returns whether the frame of an edit is the page's home, and whether any of its words was edited.
+    /// Returns whether the mirror has a page at its home.
     #[inline]
-    pub(crate) fn edit_at_home(
-        &mut self,
-        layout: &Layout,
-        nth: u32,
-    ) -> Result<(bool, bool), Error> {
-        let edit = self.edit(layout, nth)?.0;
-        let (page, has_edits) = (edit.page, edit.end() > 0);
-        let frame = self.frames.get(layout.frame(page)).ok_or(Error::Window)?;
-        Ok((frame.is_home(), has_edits))
+    pub(crate) fn is_at_home(&self, layout: &Layout, page: u32) -> bool {
+        self.frames.get(layout.frame(page)).is_some_and(|frame| frame.is_home())
     }
 
     /// Returns an edit, and the words of its page in the mirror.
@@ -261,6 +254,7 @@ impl<'m> Parts<'m> {
     }
 
     /// Notes that this rank has changed a page, and that its home has the changes.
+    #[inline]
     pub(crate) fn note_changed(&mut self, log: &mut Log, stats: &mut Stats, page: u32) {
         log.note_own(self.log, page);
         stats.overflows = log.overflows();

@@ -195,11 +195,11 @@ impl Send {
         let (mut parts, layout, log, stats) = shared.parts()?;
         let page = parts.edited_page(layout, self.edit)?;
         let must_register = !self.registers && parts.must_register(Role::Writer, page);
-        let (is_home, has_edits) = parts.edit_at_home(layout, self.edit)?;
+        let is_home = parts.is_at_home(layout, page);
         let (edit, mine) = parts.edit(layout, self.edit)?;
         let home = layout.page(page).ok_or(PostError::OutOfRange)?;
         if is_home {
-            (self.next, self.has_changes) = (home.words, has_edits);
+            (self.next, self.has_changes) = (home.words, edit.end() > 0);
         }
         while let Some(change) = edit.next_change(mine, self.next as usize) {
             let words = change.words();
