@@ -22,7 +22,7 @@ pub type Operation = probeline_pipeline::Operation<Transfer>;
 pub(crate) const NAME: &str = "Region";
 
 /// Results that one poll takes.
-const RESULTS: usize = 16;
+const RESULTS: usize = 4;
 
 /// An array of elements `T` that all ranks share, over an engine `E`, with storage `S` for operations in flight
 /// and private memory `M`.
