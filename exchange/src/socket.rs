@@ -136,12 +136,12 @@ impl<'a> From<&'a TcpListener> for Interest<'a> {
     }
 }
 
-/// The time for which a wait asks again and again before it sleeps. Ranks that do the same come to a call within
-/// it, and to wake a process on an idle CPU takes as long.
-const AWAKE: Duration = Duration::from_micros(50);
+/// The time for which a wait asks again and again before it sleeps. Ranks that do the same work come to a call within
+/// it; to wake a process on an idle CPU takes some 50 us.
+const AWAKE: Duration = Duration::from_micros(200);
 
 /// Waits for an event of `interests`, or until `until`. Returns which of them have an event. Sleeps after
-/// 50 us, and before that lets others that want the CPU have it.
+/// 200 us, and before that lets others that want the CPU have it.
 ///
 /// # Errors
 /// The error of poll(2).

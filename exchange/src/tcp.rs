@@ -5,7 +5,7 @@
 //! longer for rank 0 to name the missing rank. When a rank dies or leaves, rank 0 reports the rank
 //! to all others as soon as rank 0 is in a call itself or leaves, and every waiting call fails.
 //! When rank 0 dies, the others detect it themselves. A rank that leaves after the last call does
-//! not disturb ranks that are still in it. A call that waits sleeps, after 50 us. There is no
+//! not disturb ranks that are still in it. A call that waits sleeps, after 200 us. There is no
 //! additional thread.
 
 use core::sync::atomic::{Ordering, fence};
@@ -42,7 +42,7 @@ const FINALIZE_LIMIT: Duration = Duration::from_secs(5);
 /// One rank of a job.
 ///
 /// A collective call waits at most [`Limits::collective`](crate::Limits::collective), ranks other than 0 three seconds longer. It
-/// sleeps meanwhile, but for the first 50 us. If a rank dies or leaves, all waiting calls fail with an error that names it.
+/// sleeps meanwhile, but for the first 200 us. If a rank dies or leaves, all waiting calls fail with an error that names it.
 /// A result has at most [`MAX_RESULT_BYTES`](crate::MAX_RESULT_BYTES), and all contributions to an
 /// all-to-all together [`MAX_ALL_TO_ALL_BYTES`](crate::MAX_ALL_TO_ALL_BYTES); longer ones fail with
 /// [`ExchangeError::TooLarge`] before the call, and the job goes on. Calls that differ between ranks
