@@ -5,6 +5,8 @@ use core::slice;
 
 use bytemuck::Pod;
 use probeline_pipeline::{CollectiveError, ConfigError};
+#[cfg(doc)]
+use probeline_transport::StableMemory;
 use probeline_transport::{Exchange, Transport};
 
 use crate::config::{Config, Layout};
@@ -34,8 +36,8 @@ impl Window {
 
 impl AsMut<[u64]> for Window {
     fn as_mut(&mut self) -> &mut [u64] {
-        // SAFETY: these words of the window stay where they are while the engine lives (`open_in_windows`), and the
-        // region has both. Atomics have the size and alignment of words, and may be changed by a shared reference.
+        // SAFETY: these words stay where they are while the engine lives (`StableMemory`), and the region has both.
+        // Atomics have the size and alignment of words, and may be changed by a shared reference.
         // This process refers to them by this slice only: the region reaches neither the pages whose home it is nor
         // other private memory by its engine, and who borrows the engine borrows the region.
         unsafe { slice::from_raw_parts_mut(self.words.as_ptr(), self.len) }
@@ -59,10 +61,9 @@ where
     /// # Safety
     /// - The program is properly synchronised: of two accesses to an element by different ranks, one of which is an
     ///   edit, one happens before the other.
-    /// - The words that [`direct`](Transport::direct) returns for this rank's window stay at their addresses while the engine
-    ///   lives, also when it is moved.
-    /// - Other ranks reach them from other processes, by other mappings, or by a device: their accesses are none of
-    ///   this program's. So the ranks are not threads over one allocation, as on a simulator.
+    /// - The engine's memory is stable, as [`StableMemory`] says: that of all engines of this workspace is.
+    /// - Other ranks reach this rank's window from other processes, by other mappings, or by a device: their accesses are
+    ///   none of this program's. So the ranks are not threads over one allocation, as on a simulator.
     pub unsafe fn open_in_windows(
         engine: E,
         config: Config,
