@@ -151,13 +151,14 @@ impl Lu {
 
     /// Returns the rows and the columns of this rank's blocks behind a step.
     fn behind(&self, memory: &impl Shared<f64>, step: usize) -> [StepBy<Range<usize>>; 2] {
+        let first = step + 1;
         let own = |nth: usize, of: usize| {
-            let first = step + 1;
-            let skipped = if memory.ranks() == 1 { 0 } else { (nth + of - first % of) % of };
-            let each = if memory.ranks() == 1 { 1 } else { of };
-            (first + skipped..self.count()).step_by(each)
+            (first + (nth + of - first % of) % of..self.count()).step_by(of)
         };
         let rank = memory.rank();
+        if memory.ranks() == 1 {
+            return [own(0, 1), own(0, 1)];
+        }
         [own(rank / self.columns, self.rows), own(rank % self.columns, self.columns)]
     }
 
