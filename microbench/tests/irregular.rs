@@ -1,7 +1,7 @@
 //! `bench-queue`, `isx`, `bale` and `dsm`: reports over each transport, and refused options.
 
 use crate::common::refuses;
-use crate::common::reported::command;
+use crate::common::reported::{command, rows_over};
 
 #[test]
 fn isx_sorts() {
@@ -45,21 +45,25 @@ fn bale_runs_each_kernel() {
 
 #[test]
 fn dsm_runs_each_program() {
-    for (options, barriers) in [
-        (&["is", "--class", "s"][..], 11.0),
-        (&["lu", "--side", "64", "--page-size", "512"], 9.0),
-        (&["lu", "--side", "64", "--in-rows"], 9.0),
-        (&["ocean", "--side", "34"], 60.0),
-        (&["barnes", "--bodies", "200"], 9.0),
-        (&["lu", "--side", "64", "--in-rows", "--protocol", "orig", "--ranks", "4"], 9.0),
-        (&["barnes", "--bodies", "200", "--protocol", "pipe", "--ranks", "4"], 9.0),
+    // Whether a rank edits only pages of its own, which it does not send over shm.
+    for (options, barriers, is_apart) in [
+        (&["is", "--class", "s"][..], 11.0, false),
+        (&["lu", "--side", "64", "--page-size", "512"], 9.0, true),
+        (&["lu", "--side", "64", "--in-rows"], 9.0, false),
+        (&["ocean", "--side", "34"], 60.0, true),
+        (&["barnes", "--bodies", "200"], 9.0, false),
+        (&["lu", "--side", "64", "--in-rows", "--protocol", "orig", "--ranks", "4"], 9.0, false),
+        (&["barnes", "--bodies", "200", "--protocol", "pipe", "--ranks", "4"], 9.0, false),
     ] {
-        for row in command("dsm", options, 1) {
+        for (row, is_sent) in command("dsm", options, 1).iter().zip([!is_apart, true]) {
             let found = row["barriers"].as_f64().unwrap();
             assert!(found == barriers || options[0] == "ocean" && found > barriers, "{row}");
-            assert!(row["diffs"].as_f64() > Some(4.0), "{row}");
+            let diffs = row["diffs"].as_f64().unwrap();
+            assert!(if is_sent { diffs > 4.0 } else { diffs == 0.0 }, "{row}");
         }
     }
+    let costs = ["is", "--class", "s", "--flop-ps", "2000", "--byte-ps", "1000"];
+    rows_over("dsm", &costs, &["--transport", "sim"], 1);
 }
 
 #[test]

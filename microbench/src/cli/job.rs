@@ -33,7 +33,7 @@ pub(crate) struct JobArgs {
 
     /// Transport of one-sided operations [default: shm; with --two-nodes verbs]
     #[arg(long = "transport", value_enum, value_name = "TRANSPORT")]
-    transport_asked: Option<TransportName>,
+    pub(crate) transport_asked: Option<TransportName>,
 
     #[arg(skip)]
     pub(crate) transport: TransportName,

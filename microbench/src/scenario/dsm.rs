@@ -108,9 +108,14 @@ enum ProtocolName {
 }
 
 impl DsmArgs {
+    /// Returns whether ranks are threads of the simulator, which only an option says.
+    fn is_over_sim(&self) -> bool {
+        self.job.transport_asked == Some(TransportName::Sim)
+    }
+
     /// Returns how ranks share pages, and resolves the options of that.
     fn protocol(&mut self) -> Result<Protocol> {
-        if self.job.transport != TransportName::Sim {
+        if !self.is_over_sim() {
             let over_sim = ["handler-ns", "flop-ps", "byte-ps"];
             self.job.refuse(&over_sim, "is for --transport sim")?;
         }
@@ -161,7 +166,7 @@ impl DsmArgs {
             byte_ps: self.byte_ps.unwrap_or(0),
             handler_ns: self.handler_ns.unwrap_or(0),
         };
-        let in_windows = self.job.transport != TransportName::Sim;
+        let in_windows = !self.is_over_sim();
         let options = Options { program, page_words, protocol, in_windows, costs };
         options.check().map_err(|error| Failure::usage(error.to_string()))?;
         Ok(options)

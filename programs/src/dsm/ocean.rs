@@ -75,7 +75,7 @@ impl Grid {
         if self.is_for_one() { Ok(()) } else { memory.barrier() }
     }
 
-    /// Returns the inner rows of a rank of so many, from 1 on.
+    /// Returns the inner rows of a rank, from 1 on.
     fn inner_rows(&self, rank: usize, ranks: usize) -> Range<usize> {
         if self.is_for_one() {
             return if rank == 0 { 1..self.inner + 1 } else { 0..0 };
