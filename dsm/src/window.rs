@@ -36,7 +36,8 @@ impl Window {
 
 impl AsMut<[u64]> for Window {
     fn as_mut(&mut self) -> &mut [u64] {
-        // SAFETY: these words stay where they are while the engine lives (`StableMemory`), and the region has both.
+        // SAFETY: these words stay where they are while the engine lives (`StableMemory`), and the region has both: the
+        // promise of `open_in_windows` excludes that another engine takes its place.
         // Atomics have the size and alignment of words, and may be changed by a shared reference.
         // This process refers to them by this slice only: the region reaches neither the pages whose home it is nor
         // other private memory by its engine, and who borrows the engine borrows the region.
@@ -62,6 +63,8 @@ where
     /// - The program is properly synchronised: of two accesses to an element by different ranks, one of which is an
     ///   edit, one happens before the other.
     /// - The engine's memory is stable, as [`StableMemory`] says: that of all engines of this workspace is.
+    /// - The engine stays in the region: nobody moves it out of [`engine_mut`](Region::engine_mut), say by a swap, and uses
+    ///   the region further.
     /// - Other ranks reach this rank's window from other processes, by other mappings, or by a device: their accesses are
     ///   none of this program's. So the ranks are not threads over one allocation, as on a simulator.
     pub unsafe fn open_in_windows(
