@@ -53,12 +53,12 @@
 //!    a reader finds all writers before it, and a writer finds all before it that may have a copy, and adds to a
 //!    byte in their windows, and waits for that as for its changes. Who acquires a lock afterwards, along any chain,
 //!    reads its own bytes: it drops its copies of all pages that others have written. At barriers there are notices.
-//! 8. With [`Config::in_windows`], a rank edits the pages whose home it is in place, and drops none of them. At a release or
-//!    barrier it tells that it has changed them, as it does of pages that it sends, after a fence behind its stores. So
-//!    others read them again, as after a WRITE that has arrived. What others send arrives before they tell of it, and an
-//!    acquire or a barrier has a fence before this rank's loads. Others may read its changes before it tells of them, or
-//!    half of them: by rule 5 no properly synchronised program looks at these. Words are whole here, so no atomic meets
-//!    a store of this rank in a word.
+//! 8. With [`Config::in_windows`], which needs a CPU that is coherent as by rule 6, a rank edits the pages whose home it
+//!    is in place, and drops none of them. At a release or barrier it tells that it has changed them, as it does of
+//!    pages that it sends, after a fence behind its stores. So others read them again, as after a WRITE that has
+//!    arrived. What others send arrives before they tell of it, and an acquire or a barrier has a fence before this
+//!    rank's loads. Others may read its changes before it tells of them, or half of them: by rule 5 no properly
+//!    synchronised program looks at these. Words are whole here, so no atomic meets a store of this rank in a word.
 //! 9. After an error it is unknown which changes have arrived. The region then refuses everything and keeps its
 //!    locks, and the next barrier fails on all ranks.
 #![cfg_attr(not(any(test, feature = "fault")), no_std)]

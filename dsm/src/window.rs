@@ -6,10 +6,10 @@ use core::slice;
 use bytemuck::Pod;
 use probeline_pipeline::{CollectiveError, ConfigError};
 #[cfg(doc)]
-use probeline_transport::StableMemory;
+use probeline_transport::{AtomicScope, StableMemory};
 use probeline_transport::{Exchange, Transport};
 
-use crate::config::{Config, Layout};
+use crate::config::{Config, Layout, reach};
 use crate::region::{Operation, Region};
 
 /// Words of this rank's window that are the private memory of a region.
@@ -28,8 +28,8 @@ impl Window {
         let at = layout.private(geometry.me)?;
         let end = at.start.index + u64::from(at.words);
         ConfigError::check_range("the words of the window", geometry.window_words, end, u64::MAX)?;
-        let why = "a region in windows needs a transport whose own window the CPU addresses";
-        let words = engine.direct(at).ok_or(ConfigError::Invalid(why))?;
+        let why = "a region in windows needs a transport whose window the CPU addresses, and shares its atomics with";
+        let words = reach(engine, Some(at)).ok_or(ConfigError::Invalid(why))?;
         Ok(Self { words: NonNull::from(words).cast(), len: words.len() })
     }
 }
@@ -57,7 +57,8 @@ where
     ///
     /// # Errors
     /// As for [`open`](Region::open); [`ConfigError::Invalid`] unless [`Config::in_windows`] is set, for what it excludes, or
-    /// if the CPU does not address the transport's own window.
+    /// unless the CPU addresses the own window and is coherent with the transport's atomics, as over shared memory
+    /// ([`AtomicScope::Cpu`]): over others a rank may see what was written to its window as late as at the next barrier.
     ///
     /// # Safety
     /// - The program is properly synchronised: of two accesses to an element by different ranks, one of which is an

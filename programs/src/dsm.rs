@@ -91,7 +91,7 @@ pub struct Options {
     /// How ranks share the memory.
     pub protocol: Protocol,
     /// Whether a rank edits the pages whose home it is in place, unless elements are smaller than words
-    /// ([`Config::in_windows`]). For processes, not on a simulator.
+    /// ([`Config::in_windows`]). For processes over shared memory.
     pub in_windows: bool,
     /// The times of simulated CPUs.
     pub costs: Costs,
@@ -415,8 +415,9 @@ impl Options {
             return Err(Error::Parameter("ranks of a simulator share an allocation".to_owned()));
         }
         if config.in_windows {
-            // SAFETY: the programs are properly synchronised, by barriers and locks around what several ranks edit. All
-            // engines but the simulator's reach windows by mappings of each process or by devices, and none moves them.
+            // SAFETY: the programs are properly synchronised, by barriers and locks around what several ranks edit, and
+            // replace no engine. All engines but the simulator's reach windows by mappings of each process or by
+            // devices, and none moves them.
             #[allow(unsafe_code)]
             let region = unsafe { Region::open_in_windows(engine, config, operations, exchange) }?;
             let pages = Pages { region, exchange, costs, page_words, copied: 0 };

@@ -441,7 +441,8 @@ where
     let expected = Mutex::new(vec![T::zeroed(); config.elements as usize]);
     let draw = (seed, operations);
     let On::Simulator { errors_ppm } = on else {
-        let atomics = [AtomicScope::Cpu, AtomicScope::Device][rng.below(2) as usize];
+        let is_device = !config.in_windows && rng.below(2) == 0;
+        let atomics = if is_device { AtomicScope::Device } else { AtomicScope::Cpu };
         on_ranks(ranks, |mut job| {
             let engine = Builder::new(sizes).open(&mut job).unwrap();
             let engine = AnyEngine::new(Watched::declaring(engine, |caps| caps.atomics = atomics));

@@ -166,8 +166,8 @@ impl DsmArgs {
             byte_ps: self.byte_ps.unwrap_or(0),
             handler_ns: self.handler_ns.unwrap_or(0),
         };
-        let in_windows = !self.is_over_sim();
-        let options = Options { program, page_words, protocol, in_windows, costs };
+        // The transport is not resolved yet.
+        let options = Options { program, page_words, protocol, in_windows: false, costs };
         options.check().map_err(|error| Failure::usage(error.to_string()))?;
         Ok(options)
     }
@@ -199,8 +199,9 @@ row! {
 }
 
 pub(crate) fn run(mut args: DsmArgs) -> Result<()> {
-    let options = args.options()?;
+    let mut options = args.options()?;
     args.job.resolve_without_table()?;
+    options.in_windows = args.job.transport == TransportName::Shm;
     if options.protocol != Protocol::OneSided && !args.job.ranks.is_multiple_of(2) {
         return Err(Failure::usage("every second rank is a home: give an even number of ranks"));
     }
