@@ -23,7 +23,7 @@ use self::table::{Lanes, Table};
 use crate::Error;
 pub use crate::kmer::Kmer;
 use crate::kmer::Scanner;
-use crate::sequences::{Blocks, Inputs, Part};
+use crate::sequences::{Blocks, Inputs, Opened};
 
 /// K-mers that are counted at a time.
 const BATCH: usize = if cfg!(test) { 16 } else { 4096 };
@@ -181,7 +181,7 @@ fn add_all<K: Kmer>(
 
 /// The scan of a rank's part of the files.
 struct Scan<'i, K> {
-    parts: Box<dyn Iterator<Item = Part<'i>> + 'i>,
+    parts: Box<dyn Iterator<Item = Opened> + 'i>,
     blocks: Option<Blocks>,
     scanner: Scanner<K>,
     batch: Vec<K>,
@@ -217,15 +217,9 @@ impl<'i, K: Kmer> Scan<'i, K> {
             batch.clear();
             Ok(())
         };
-        let blocks = match &mut self.blocks {
-            Some(blocks) => blocks,
-            None => match self.parts.next() {
-                Some(part) => {
-                    self.blocks = part.open()?;
-                    return Ok(true);
-                }
-                None => return Ok(false),
-            },
+        let Some(blocks) = &mut self.blocks else {
+            self.blocks = self.parts.next().transpose()?;
+            return Ok(self.blocks.is_some());
         };
         let read = blocks.scan_next(|sequence| {
             scanner.reset();

@@ -11,7 +11,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use needletail::FastxReader;
 use needletail::errors::{ParseError, ParseErrorKind};
 use needletail::parser::{FastaReader, FastqReader};
@@ -23,9 +23,13 @@ const BLOCK: usize = if cfg!(test) { 200 } else { 1 << 20 };
 /// The path of standard input.
 const STDIN: &str = "-";
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// The first bytes of other compressed files, and what unpacks them.
-const UNREADABLE: [(&[u8], &str); 3] =
-    [(b"BZh", "bzcat"), (&[0xfd, b'7', b'z'], "xzcat"), (&[0x28, 0xb5, 0x2f, 0xfd], "zstdcat")];
+/// The first bytes of other files, what these are, and a command that converts them.
+const UNREADABLE: [(&[u8], &str, &str); 4] = [
+    (b"BZh", "is compressed", "bzcat"),
+    (b"\xfd7z", "is compressed", "xzcat"),
+    (b"\x28\xb5\x2f\xfd", "is compressed", "zstdcat"),
+    (b"\xef\xbb\xbf", "begins with a byte order mark", "tail -c +4"),
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
@@ -78,12 +82,15 @@ impl Inputs {
         self.files.iter().all(|file| !file.is_stream)
     }
 
-    /// Returns the texts that a rank reads.
-    pub(crate) fn parts(&self, k: u32, me: u32, ranks: u32) -> impl Iterator<Item = Part<'_>> {
-        let part = move |(nth, file)| Part { file, nth, k, me, ranks };
-        (0..).zip(&self.files).map(part)
+    /// Opens the texts that a rank reads, each when it is taken.
+    pub(crate) fn parts(&self, k: u32, me: u32, ranks: u32) -> impl Iterator<Item = Opened> {
+        let files = (0..).zip(&self.files);
+        files.filter_map(move |(nth, file)| file.part(nth, k, me, ranks).transpose())
     }
 }
+
+/// The blocks of a text that a rank reads.
+pub(crate) type Opened = Result<Blocks, Error>;
 
 impl Input {
     fn open(path: &Path) -> Result<Self, Error> {
@@ -105,48 +112,36 @@ impl Input {
         let format = match file.read_at(&mut start, 0).map_err(read)? {
             ..2 => None,
             _ if start.starts_with(&GZIP) => None,
-            _ => Some(format(&start).map_err(|problem| self::problem(&path, problem))?),
+            _ => Some(format(&path, &start)?),
         };
         Ok(Self { path, bytes: metadata.len(), format, is_stream: false })
     }
-}
 
-/// The part of a file that a rank reads.
-pub(crate) struct Part<'f> {
-    file: &'f Input,
-    /// The number of the file.
-    nth: u32,
-    k: u32,
-    me: u32,
-    ranks: u32,
-}
-
-impl Part<'_> {
-    /// Opens the part; `None` if other ranks read the file.
-    pub(crate) fn open(&self) -> Result<Option<Blocks>, Error> {
-        let Input { path, bytes, format, is_stream } = self.file;
+    /// Opens the part of the file with this number that a rank reads; `None` if other ranks read the file.
+    fn part(&self, nth: u32, k: u32, me: u32, ranks: u32) -> Result<Option<Blocks>, Error> {
+        let Self { path, bytes, format, is_stream } = self;
         let read = |source| Error::Read { path: path.clone(), source };
         let Some(format) = *format else {
-            let reader = if *is_stream { 0 } else { self.nth % self.ranks };
-            return if reader == self.me { open_stream(path, self.k).map(Some) } else { Ok(None) };
+            let reader = if *is_stream { 0 } else { nth % ranks };
+            return (reader == me).then(|| open_stream(path, k)).transpose();
         };
         let file = File::open(path).map_err(read)?;
         let share = |rank: u32| {
-            let at = u128::from(*bytes) * u128::from(rank) / u128::from(self.ranks);
+            let at = u128::from(*bytes) * u128::from(rank) / u128::from(ranks);
             u64::try_from(at).unwrap_or(*bytes)
         };
-        let (start, end) = (share(self.me), share(self.me + 1));
-        let start = Cut::new(&file, start, *bytes, format, self.k).map_err(read)?;
-        let end = Cut::new(&file, end, *bytes, format, self.k).map_err(read)?;
+        let (start, end) = (share(me), share(me + 1));
+        let start = Cut::new(&file, start, *bytes, format, k).map_err(read)?;
+        let end = Cut::new(&file, end, *bytes, format, k).map_err(read)?;
         let prefix: &[u8] = if start.is_inside { b">\n" } else { b"" };
         let range = Range { file, next: start.start, end: end.end };
         let text = Box::new(prefix.chain(range));
-        Ok(Some(Blocks::new(path, text, format, self.k)))
+        Ok(Some(Blocks::new(path, text, format, k)))
     }
 }
 
 /// Opens a file that one rank reads as a whole.
-fn open_stream(path: &Path, k: u32) -> Result<Blocks, Error> {
+fn open_stream(path: &Path, k: u32) -> Opened {
     let read = |source| Error::Read { path: path.to_owned(), source };
     let file: Box<dyn Read> = match path == Path::new(STDIN) {
         true => Box::new(io::stdin()),
@@ -155,31 +150,53 @@ fn open_stream(path: &Path, k: u32) -> Result<Blocks, Error> {
     let mut file = BufReader::with_capacity(BLOCK, file);
     let is_gzip = file.fill_buf().map_err(read)?.starts_with(&GZIP);
     let mut text: Box<dyn BufRead> = match is_gzip {
-        true => Box::new(BufReader::with_capacity(BLOCK, MultiGzDecoder::new(file))),
+        true => Box::new(BufReader::with_capacity(BLOCK, Members(GzDecoder::new(Box::new(file))))),
         false => Box::new(file),
     };
-    let format = format(text.fill_buf().map_err(read)?);
-    let format = format.map_err(|problem| self::problem(path, problem))?;
+    let format = format(path, text.fill_buf().map_err(read)?)?;
     Ok(Blocks::new(path, text, format, k))
 }
 
-/// Returns the format of a text that begins with these bytes, or what is wrong.
-fn format(start: &[u8]) -> Result<Format, String> {
-    if let Some((_, unpack)) = UNREADABLE.iter().find(|(magic, _)| start.starts_with(magic)) {
-        return Err(format!(
-            "is compressed: unpack it with {unpack} and read it from a pipe, as -"
-        ));
-    }
-    match start.first() {
-        Some(b'>') => Ok(Format::Fasta),
-        Some(b'@') => Ok(Format::Fastq),
-        Some(base) if b"ACGTacgt".contains(base) => Ok(Format::Kmers),
-        Some(_) => {
-            Err("has neither FASTA nor FASTQ nor k-mers, which begin with >, @ or a base"
-                .to_owned())
+/// The text of all members of a gzip file. Zeros may follow a member, as on tapes.
+struct Members(GzDecoder<Box<dyn BufRead>>);
+
+impl Read for Members {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        // Each iteration reads from a member.
+        loop {
+            let read = self.0.read(to)?;
+            if read > 0 || to.is_empty() {
+                return Ok(read);
+            }
+            let file = self.0.get_mut();
+            while file.fill_buf()?.starts_with(&[0]) {
+                file.consume(1);
+            }
+            if file.fill_buf()?.is_empty() {
+                return Ok(0);
+            }
+            let file = self.0.reset(Box::new(io::empty()));
+            self.0.reset(file);
         }
-        None => Err("is empty".to_owned()),
     }
+}
+
+/// Returns the format of a text that begins with these bytes.
+fn format(path: &Path, start: &[u8]) -> Result<Format, Error> {
+    let unreadable = UNREADABLE.iter().find(|(magic, ..)| start.starts_with(magic));
+    let what = match (start.first(), unreadable) {
+        (_, Some((_, what, convert))) => {
+            format!("{what}: convert it with {convert} and read it from a pipe, as -")
+        }
+        (Some(b'>'), _) => return Ok(Format::Fasta),
+        (Some(b'@'), _) => return Ok(Format::Fastq),
+        (Some(base), _) if b"ACGTacgt".contains(base) => return Ok(Format::Kmers),
+        (Some(_), _) => {
+            "has neither FASTA nor FASTQ nor k-mers, which begin with >, @ or a base".to_owned()
+        }
+        (None, _) => "is empty".to_owned(),
+    };
+    Err(problem(path, what))
 }
 
 fn problem(path: &Path, problem: String) -> Error {
@@ -335,15 +352,16 @@ impl Blocks {
             }
             return Ok(Some(read));
         }
-        let mut records: Box<dyn FastxReader> = match self.format {
-            Format::Fastq => Box::new(FastqReader::new(block)),
-            _ => Box::new(FastaReader::new(block)),
+        let is_fasta = self.format == Format::Fasta;
+        let mut records: Box<dyn FastxReader> = match is_fasta {
+            true => Box::new(FastaReader::new(block)),
+            false => Box::new(FastqReader::new(block)),
         };
         while let Some(record) = records.next() {
             match record {
                 Ok(record) => found(record.raw_seq())?,
                 // The last record of FASTA has no sequence.
-                Err(error) if is_empty(self.format, &error) => break,
+                Err(error) if is_fasta && error.kind == ParseErrorKind::UnexpectedEnd => break,
                 Err(error) => return Err(problem(&self.path, damaged(&error))),
             }
         }
@@ -404,13 +422,11 @@ impl Blocks {
     }
 }
 
-fn is_empty(format: Format, error: &ParseError) -> bool {
-    format == Format::Fasta && error.kind == ParseErrorKind::UnexpectedEnd
-}
-
 /// Returns what is wrong with a record.
 fn damaged(error: &ParseError) -> String {
     let id = error.position.id.as_ref().map(|id| format!(" {id}")).unwrap_or_default();
     let what = if error.msg.is_empty() { "it ends too early" } else { &error.msg };
-    format!("record{id} is damaged: {what}")
+    format!(
+        "record{id} is damaged: {what}; if sequences have several lines, join them by seqtk seq"
+    )
 }

@@ -205,16 +205,20 @@ fn refuses_damaged_files() {
         (b"1 ACGT", "neither FASTA nor FASTQ"),
         (b"ACG FT\nAC", "has a line of a k-mer with k = 2, and k is 3"),
         (b"BZh9abc", "bzcat"),
+        (b"\xef\xbb\xbf>a\nACGT", "byte order mark: convert it with tail -c +4"),
         (&gzip[..gzip.len() / 2], "cannot be read"),
         (b"@a\nACGT\n+\nIII\n", "damaged"),
         (b"@a\nACGT\nIIII\n", "damaged"),
         (b"@a\nACGT\n+\n", "damaged"),
+        (b"@a\nACGT\nACGT\n+\nIIII\nIIII\n", "seqtk seq"),
+        (&[&gzip, &b"\0\0more"[..]].concat(), "cannot be read"),
     ] {
         let error = failure(content, 3);
         assert!(error.contains(expected), "{expected:?}: {error:?}");
     }
     assert!(failure(b">a\nACGT\n", 32).contains("must be 1 to 31"));
     assert_eq!(failure(b">a\n>b\n\n>c\nAC", 3), "");
+    assert_eq!(failure(&[&gzip, &[0; 700][..], &gzip, &[0]].concat(), 3), "");
 }
 
 #[test]
