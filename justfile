@@ -119,6 +119,10 @@ surrogate *args:
 topology *args:
     cargo run --release --quiet -- topology "$@"
 
+# Print the completion script of a shell: bash, zsh, fish
+completions shell="bash":
+    cargo run --release --quiet -- completions "$@"
+
 # Run every check (the same as ./test)
 test:
     ./test

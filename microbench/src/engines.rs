@@ -1,7 +1,7 @@
 //! Opens engines of all transports according to the options.
 
 use probeline::pin::{self, MemoryPolicy};
-use probeline::transport::{Exchange, Sizes};
+use probeline::transport::{Exchange, LINE_WORDS, Sizes};
 
 use crate::cli::{UcxArgs, VerbsArgs};
 use crate::failure::Result;
@@ -14,7 +14,11 @@ pub(crate) fn open_shm(
 ) -> Result<(probeline::shm::Engine, String)> {
     let engine = probeline::shm::Builder::new(sizes).memory(memory).open(exchange)?;
     let unbound = unbound(engine.policy_refused(), exchange)?;
-    let line = format!("shm, {} ranks{unbound}, windows on {}", exchange.owners(), engine.pages());
+    let mut line = format!("shm, {} ranks{unbound}", exchange.owners());
+    // Work that uses no window opens one of a line.
+    if sizes.window_words > LINE_WORDS.into() {
+        line += &format!(", windows on {}", engine.pages());
+    }
     Ok((engine, line))
 }
 

@@ -5,13 +5,21 @@
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::io::{self, ErrorKind, IsTerminal, StderrLock, StdoutLock, Write};
+use std::io::{self, ErrorKind, IsTerminal, StderrLock, Write};
 
 use clap::error::{ContextKind, ContextValue};
 use probeline_report::results::printable::{line, lines};
 
 /// `--quiet` sets it once, before any thread starts.
 static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// A command whose file goes to standard output sets it before its ranks meet.
+static HAS_FILE: AtomicBool = AtomicBool::new(false);
+
+/// Leaves standard output to a file: all other text goes to standard error.
+pub(crate) fn leave_stdout() {
+    HAS_FILE.store(true, Ordering::Relaxed);
+}
 
 pub(crate) fn set_quiet(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
@@ -25,8 +33,9 @@ pub(crate) fn draws_progress() -> bool {
     !is_quiet() && io::stderr().is_terminal()
 }
 
-pub(crate) fn stdout() -> Printer<StdoutLock<'static>> {
-    Printer(io::stdout().lock())
+pub(crate) fn stdout() -> Printer<Box<dyn Write>> {
+    let has_file = HAS_FILE.load(Ordering::Relaxed);
+    Printer(if has_file { Box::new(io::stderr().lock()) } else { Box::new(io::stdout().lock()) })
 }
 
 pub(crate) fn stderr() -> Printer<StderrLock<'static>> {

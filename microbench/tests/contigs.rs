@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::common::reported::{command, reported};
-use crate::common::{Scratch, refuses};
+use crate::common::{Scratch, refuses, run};
 
 const REPEAT: &str = "GATTACAGATCCGGCCTTAAGGACGTACGA";
 
@@ -25,6 +25,10 @@ fn repeat_ends_unitigs() {
         assert!(unitigs.len() == 5 && unitigs.is_sorted(), "{text}");
         assert!(unitigs.contains(&REPEAT), "{text}");
     }
+    let line = format!("contigs {fasta} -k 11 --min-count 1 --sorted --ranks 3 --out -");
+    let ended = run(&line.split(' ').collect::<Vec<_>>());
+    assert_eq!((ended.code, &ended.stdout), (Some(0), &fs::read_to_string(&out).unwrap()));
+    assert!(ended.stderr.starts_with("contigs: 5 unitigs"), "{}", ended.stderr);
     command("contigs", &[&[&*fasta], &options[..]].concat(), 1);
     refuses(2, &[(&format!("contigs {fasta} --transport sim"), "shm, verbs, ucx")]);
 }

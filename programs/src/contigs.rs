@@ -25,6 +25,7 @@ use probeline::transport::{Exchange, Sizes, Transport};
 use self::graph::{Graph, Node};
 use crate::Error;
 use crate::gather::{sums, write_parts};
+use crate::kmer::{Scanner, write_letters};
 use crate::kmers::{self, Kmer};
 use crate::sequences::Inputs;
 
@@ -312,7 +313,7 @@ fn begin<M: Transport, K: Kmer>(
 ) -> Result<(), Error> {
     let start = |node: Node<K>, mask: u8| {
         let mut bases = Vec::with_capacity(2 * graph.k as usize);
-        graph.write(node, &mut bases);
+        write_letters(node.forward, graph.k, &mut bases);
         Walk { start: node, at: node, mask, bases }
     };
     let (mut entered, mut before) = (Vec::new(), Vec::new());
@@ -386,7 +387,7 @@ fn find_cycles<M: Transport, K: Kmer>(
 ) -> Result<(), Error> {
     let marks = contigs.local().flat_map(|unitig| {
         let mut kmers = Vec::new();
-        graph.scan(unitig, &mut kmers);
+        Scanner::new(graph.k, true).scan(unitig, &mut kmers);
         kmers.into_iter().map(|kmer| (kmer, ON_A_PATH))
     });
     put_all(map, marks)?;
@@ -412,7 +413,7 @@ fn cycle<M: Transport, K: Kmer>(
 ) -> Result<Option<Vec<u8>>, Error> {
     let start = graph.node(first);
     let mut bases = Vec::new();
-    graph.write(start, &mut bases);
+    write_letters(start.forward, graph.k, &mut bases);
     let mut at = start;
     // A cycle comes back to its first k-mer.
     while let Some(next) = graph.only_next(at, mask) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Error;
+
+/// The path of standard input and standard output.
+pub const STANDARD: &str = "-";
 
 /// The most bytes of a key and its number as JSON.
 const ENTRY_BYTES: usize = 64;
@@ -98,7 +102,7 @@ pub(crate) fn check_sum(
 /// # Errors
 /// [`Error::Write`].
 pub fn check_output(path: &Path) -> Result<(), Error> {
-    let part = part_of(path)?;
+    let part = part_of(path, 0)?;
     match File::create_new(&part) {
         // Another rank may have removed it.
         Ok(_) => fs::remove_file(&part).or(Ok(())),
@@ -107,8 +111,11 @@ pub fn check_output(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Returns the name of a file until it is complete.
-fn part_of(path: &Path) -> Result<PathBuf, Error> {
+/// Returns the name of a file until it is complete. That for standard output contains a number.
+fn part_of(path: &Path, number: u64) -> Result<PathBuf, Error> {
+    if path == Path::new(STANDARD) {
+        return Ok(std::env::temp_dir().join(format!("probeline-{number:016x}.part")));
+    }
     if fs::metadata(path).is_ok_and(|old| !old.is_file()) {
         let source = io::Error::other("it is not a regular file");
         return Err(Error::Write { path: path.to_owned(), source });
@@ -119,7 +126,7 @@ fn part_of(path: &Path) -> Result<PathBuf, Error> {
 }
 
 /// Writes a file of a header and the parts of all ranks, in the order of ranks, which rank 0 then passes to
-/// `complete`. It has another name until it is complete.
+/// `complete`. It has another name until it is complete; rank 0 then copies that of [`STANDARD`] to standard output.
 pub(crate) fn write_parts(
     path: &Path,
     header: &[u8],
@@ -132,7 +139,8 @@ pub(crate) fn write_parts(
     let is_first = exchange.me().0 == 0;
     let (start, end) = numbering(mine, exchange)?;
     let expected = header.len() as u64 + end;
-    let part = &part_of(path)?;
+    let [number] = gather(exchange, [RandomState::new().hash_one(0)])?[0];
+    let part = &part_of(path, number)?;
     if is_first {
         File::create(part).and_then(|mut file| file.write_all(header)).map_err(failed)?;
     }
@@ -153,17 +161,25 @@ pub(crate) fn write_parts(
         return written;
     }
     let named = || match file.metadata().map_err(failed)?.len() {
-        found if found == expected => {
-            complete(part).and_then(|()| fs::rename(part, path)).map_err(failed)
-        }
+        found if found == expected => complete(part).and_then(|()| put(part, path)).map_err(failed),
         found => Err(not_shared(found)),
     };
     let result = written.and_then(|()| named());
-    if result.is_err() {
-        // The error says what has failed; a file that stays is not complete.
-        fs::remove_file(part).ok();
-    }
+    // Fails if the file has its name. A file that stays is not complete, or was copied.
+    fs::remove_file(part).ok();
     result
+}
+
+/// Gives a complete file its name, or copies it to standard output, whose reader may stop early.
+fn put(part: &Path, path: &Path) -> io::Result<()> {
+    if path != Path::new(STANDARD) {
+        return fs::rename(part, path);
+    }
+    let mut to = io::stdout().lock();
+    match io::copy(&mut File::open(part)?, &mut to).and_then(|_| to.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        copied => copied,
+    }
 }
 
 #[cfg(test)]

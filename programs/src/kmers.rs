@@ -19,7 +19,7 @@ use probeline::transport::{Exchange, Sizes, Transport};
 
 pub use self::output::{BINARY_MAGIC, Counts, write_binary, write_text};
 pub(crate) use self::table::insert_all;
-use self::table::{Lanes, Table};
+use self::table::{Lanes, SENDS, Table};
 use crate::Error;
 pub use crate::kmer::Kmer;
 use crate::kmer::Scanner;
@@ -73,7 +73,7 @@ impl Options {
     /// Returns the sizes of the engine over which ranks send k-mers in a job of this many.
     #[must_use]
     pub fn sizes<K: Kmer>(ranks: u32) -> Sizes {
-        table::lane_sizes::<K>(ranks)
+        table::lanes().sizes::<K>(ranks, SENDS)
     }
 }
 
@@ -95,8 +95,8 @@ pub struct Totals {
 /// Counted k-mers: those of this rank, and the totals of all.
 pub struct Counted<K: Kmer> {
     table: Table<K>,
-    k: u32,
-    is_canonical: bool,
+    /// The parameters of the count.
+    pub options: Options,
     /// The totals of all ranks.
     pub totals: Totals,
 }
@@ -105,12 +105,6 @@ impl<K: Kmer> Counted<K> {
     /// Returns k-mers with their counts. Each k-mer is on one rank.
     pub fn local(&self) -> impl Iterator<Item = (K, u64)> + '_ {
         self.table.local()
-    }
-
-    /// Returns the bases of a k-mer.
-    #[must_use]
-    pub fn k(&self) -> u32 {
-        self.k
     }
 }
 
@@ -152,8 +146,7 @@ pub fn run<K: Kmer, T: Transport>(
         bytes = scan.bytes;
     };
     let totals = table.totals(kmers, exchange)?;
-    let Options { k, is_canonical, .. } = *options;
-    Ok(Counted { table, k, is_canonical, totals })
+    Ok(Counted { table, options: options.clone(), totals })
 }
 
 /// Adds the k-mers of this rank's part to counters that all ranks have in common. In rounds they compare how full
@@ -193,9 +186,8 @@ struct Scan<'i, K> {
 
 impl<'i, K: Kmer> Scan<'i, K> {
     fn new(options: &Options, inputs: &'i Inputs, exchange: &dyn Exchange) -> Self {
-        let (me, ranks) = (exchange.me().0, exchange.owners());
         Self {
-            parts: Box::new(inputs.parts(options.k, me, ranks)),
+            parts: Box::new(inputs.parts(options.k, exchange.me().0, exchange.owners())),
             blocks: None,
             scanner: Scanner::new(options.k, options.is_canonical),
             batch: Vec::with_capacity(2 * BATCH),

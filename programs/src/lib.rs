@@ -29,5 +29,5 @@ pub mod surrogate;
 mod timed;
 
 pub use error::Error;
-pub use gather::{check_output, gather, gather_values};
+pub use gather::{STANDARD, check_output, gather, gather_values};
 pub use timed::Timed;

@@ -17,12 +17,12 @@ use needletail::errors::{ParseError, ParseErrorKind};
 use needletail::parser::{FastaReader, FastqReader};
 
 use crate::Error;
+use crate::gather::STANDARD;
 
 /// Bytes of a block, unless a record is longer: it stays in a CPU's cache.
 const BLOCK: usize = if cfg!(test) { 200 } else { 1 << 20 };
-/// The path of standard input.
-const STDIN: &str = "-";
 const GZIP: [u8; 2] = [0x1f, 0x8b];
+const LINE_ENDS: [u8; 2] = *b"\n\r";
 /// The first bytes of other files, what these are, and a command that converts them.
 const UNREADABLE: [(&[u8], &str, &str); 4] = [
     (b"BZh", "is compressed", "bzcat"),
@@ -95,7 +95,7 @@ pub(crate) type Opened = Result<Blocks, Error>;
 impl Input {
     fn open(path: &Path) -> Result<Self, Error> {
         let path = path.to_owned();
-        if path == Path::new(STDIN) {
+        if path == Path::new(STANDARD) {
             return Ok(Self { path, bytes: 0, format: None, is_stream: true });
         }
         let read = |source| Error::Read { path: path.clone(), source };
@@ -143,7 +143,7 @@ impl Input {
 /// Opens a file that one rank reads as a whole.
 fn open_stream(path: &Path, k: u32) -> Opened {
     let read = |source| Error::Read { path: path.to_owned(), source };
-    let file: Box<dyn Read> = match path == Path::new(STDIN) {
+    let file: Box<dyn Read> = match path == Path::new(STANDARD) {
         true => Box::new(io::stdin()),
         false => Box::new(File::open(path).map_err(read)?),
     };
@@ -239,7 +239,7 @@ impl Cut {
             return at_record(at);
         }
         if format == Format::Fastq {
-            return at_record(next_record(file, at)?);
+            return at_record(next_record(file, at, bytes)?);
         }
         let line = line_start(file, at)?;
         let mut first = [0];
@@ -277,22 +277,17 @@ fn letters(text: impl BufRead, count: u32) -> io::Result<u64> {
         if left == 0 || (last == b'\n' && byte == b'>') {
             break;
         }
-        left -= u32::from(!is_line_end(byte));
+        left -= u32::from(!LINE_ENDS.contains(&byte));
         read += 1;
         last = byte;
     }
     Ok(read)
 }
 
-fn is_line_end(byte: u8) -> bool {
-    byte == b'\n' || byte == b'\r'
-}
-
 /// Returns the start of the first FASTQ record that starts at a byte or behind it: a line that begins with `@`,
 /// two lines before one that begins with `+`. A line of qualities that begins with `@` is two lines before a
 /// sequence.
-fn next_record(file: &File, at: u64) -> io::Result<u64> {
-    let bytes = file.metadata()?.len();
+fn next_record(file: &File, at: u64, bytes: u64) -> io::Result<u64> {
     let mut start = at - 1;
     let text = BufReader::new(Range { file: file.try_clone()?, next: start, end: bytes });
     let mut lines: [(u64, u8); 3] = [(0, 0); 3];
@@ -340,14 +335,12 @@ impl Blocks {
         if self.format == Format::Kmers {
             for line in block.split(|byte| *byte == b'\n') {
                 let kmer = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
-                match kmer.len() {
-                    0 if line.trim_ascii().is_empty() => {}
-                    len if len == self.k as usize => found(kmer)?,
-                    len => {
-                        let what =
-                            format!("has a line of a k-mer with k = {len}, and k is {}", self.k);
-                        return Err(problem(&self.path, what));
-                    }
+                let (len, k) = (kmer.len(), self.k);
+                if len == k as usize {
+                    found(kmer)?;
+                } else if !line.trim_ascii().is_empty() {
+                    let what = format!("has a line of a k-mer with k = {len}, and k is {k}");
+                    return Err(problem(&self.path, what));
                 }
             }
             return Ok(Some(read));
@@ -371,11 +364,8 @@ impl Blocks {
     /// Reads the next block into the start of the buffer, up to `next`. Returns the bytes read.
     fn read_block(&mut self) -> Result<Option<u64>, Error> {
         self.buffer.drain(..self.next);
-        if !self.overlap.is_empty() {
-            self.buffer.splice(..0, self.overlap.drain(..));
-        }
-        let mut read = 0;
-        let mut wanted = BLOCK;
+        self.buffer.splice(..0, self.overlap.drain(..));
+        let (mut read, mut wanted) = (0, BLOCK);
         // Each iteration reads more, until a record ends.
         loop {
             let missing = wanted.saturating_sub(self.buffer.len()) as u64;
@@ -387,7 +377,8 @@ impl Blocks {
             }
             if self.is_end {
                 self.next = self.buffer.len();
-                return Ok((!self.buffer.iter().all(|byte| is_line_end(*byte))).then_some(read));
+                let is_text = self.buffer.iter().any(|byte| !LINE_ENDS.contains(byte));
+                return Ok(is_text.then_some(read));
             }
             if let Some(next) = self.cut() {
                 self.next = next;
@@ -408,15 +399,14 @@ impl Blocks {
         if self.format == Format::Kmers {
             return buffer.iter().rposition(|byte| *byte == b'\n').map(|end| end + 1);
         }
-        let starts = |pair: &[u8]| pair == b"\n>";
-        if let Some(end) = buffer.windows(2).rposition(starts) {
+        if let Some(end) = buffer.windows(2).rposition(|pair| pair == b"\n>") {
             return Some(end + 1);
         }
         // In the only record.
         let header = buffer.iter().position(|byte| *byte == b'\n')? + 1;
-        let letters = buffer[header..].iter().rev().filter(|byte| !is_line_end(**byte));
+        let letters = buffer[header..].iter().rev().filter(|byte| !LINE_ENDS.contains(byte));
         let last: Vec<u8> = letters.take(self.k as usize - 1).copied().collect();
-        let line_end = buffer.last().filter(|byte| is_line_end(**byte));
+        let line_end = buffer.last().filter(|byte| LINE_ENDS.contains(byte));
         self.overlap = b">\n".iter().chain(last.iter().rev()).chain(line_end).copied().collect();
         Some(buffer.len())
     }

@@ -30,7 +30,7 @@ pub(crate) struct ContigsArgs {
     #[arg(long, value_name = "N", default_value_t = 2)]
     min_count: u64,
 
-    /// Write the unitigs as FASTA, in no order unless --sorted is given
+    /// Write the unitigs as FASTA, in no order unless --sorted is given; - is standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 

@@ -1,14 +1,13 @@
 //! `kmers`: counts the k-mers of DNA sequences in counters that all ranks share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args, ValueHint, value_parser};
 use probeline::pin::MemoryPolicy;
 use probeline::transport::{Exchange, Owner, Sizes};
-use probeline_programs::Timed;
-use probeline_programs::check_output;
-use probeline_programs::kmers::{self, Counted, Kmer, Options};
+use probeline_programs::kmers::{self, Kmer, Options};
 use probeline_programs::sequences::Inputs;
+use probeline_programs::{STANDARD, Timed, check_output};
 use probeline_report::results::format::{fixed, text};
 use probeline_report::results::row;
 
@@ -22,6 +21,7 @@ use crate::machine::memory_available;
 use crate::output_file::{OutputFile, check_distinct};
 use crate::progress::Progress;
 use crate::size::Size;
+use crate::terminal;
 use crate::units::{rate, thousands};
 
 /// Bounds of the counters' first size: 12 bytes a word for 8 bytes of the files, which have about one new k-mer.
@@ -74,10 +74,9 @@ impl SequenceArgs {
         let max = (available / here).saturating_mul(job.ranks.into());
         let max_table_bytes = self.max_table_size.map_or(max, |size| size.0);
         if max_table_bytes < job.table_size.0 {
+            let (max, first) = (Size(max_table_bytes), job.table_size);
             return Err(Failure::usage(format!(
-                "--max-table-size {} is less than the initial size, {}: give a smaller --table-size too",
-                Size(max_table_bytes),
-                job.table_size
+                "--max-table-size {max} is less than the initial size, {first}: give a smaller --table-size too"
             )));
         }
         Ok(Options {
@@ -101,8 +100,13 @@ impl SequenceArgs {
     ) -> Result<()> {
         let all = written.iter().chain(others).copied().chain(job.output.files());
         check_distinct(&self.files, all)?;
-        let all = written.iter().filter_map(|(_, path)| path.as_deref());
-        all.map(check_output).try_for_each(|checked| Ok(checked?))
+        for path in written.iter().filter_map(|(_, path)| path.as_deref()) {
+            check_output(path)?;
+            if path == Path::new(STANDARD) {
+                terminal::leave_stdout();
+            }
+        }
+        Ok(())
     }
 
     /// Returns whether k-mers have one word.
@@ -166,7 +170,7 @@ pub(crate) struct KmersArgs {
     #[arg(long)]
     no_canonical: bool,
 
-    /// Write the k-mers and their counts as lines of text, in no order
+    /// Write the k-mers and their counts as lines of text, in no order; - is standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 
@@ -209,11 +213,10 @@ row! {
 pub(crate) fn run(mut args: KmersArgs) -> Result<()> {
     let inputs = args.sequences.resolve(&mut args.job)?;
     let options = args.sequences.options(!args.no_canonical, &args.job)?;
-    if args.min_count > args.max_count {
-        let KmersArgs { min_count, max_count, .. } = args;
-        return Err(Failure::usage(format!(
-            "--min-count {min_count} is larger than --max-count {max_count}"
-        )));
+    let KmersArgs { min_count, max_count, .. } = args;
+    if min_count > max_count {
+        let text = format!("--min-count {min_count} is larger than --max-count {max_count}");
+        return Err(Failure::usage(text));
     }
     let written = [("--out", &args.out), ("--out-binary", &args.out_binary)];
     let others = [("--histogram", &args.histogram)];
@@ -256,17 +259,6 @@ pub(crate) fn run(mut args: KmersArgs) -> Result<()> {
 }
 
 impl KmersArgs {
-    fn write_files<K: Kmer>(&self, counts: &Counted<K>, exchange: &mut dyn Exchange) -> Result<()> {
-        let selected = self.min_count..=self.max_count;
-        if let Some(path) = &self.out {
-            kmers::write_text(counts, &selected, path, exchange)?;
-        }
-        if let Some(path) = &self.out_binary {
-            kmers::write_binary(counts, &selected, path, exchange)?;
-        }
-        Ok(())
-    }
-
     fn count<K: Kmer>(
         &self,
         inputs: &Inputs,
@@ -275,16 +267,21 @@ impl KmersArgs {
         exchange: &mut dyn Exchange,
     ) -> Result<(KmersRow, Vec<u64>)> {
         let start_ns = engine.now_ns();
-        let ranks = exchange.owners();
         let advance = progress(options, inputs, exchange);
         let lanes = (!is_shared(&self.job)).then_some(&mut *engine);
         let counts = kmers::run::<K, _>(options, inputs, lanes, exchange, advance)?;
         let seconds = (engine.now_ns() - start_ns) as f64 / 1e9;
-        self.write_files(&counts, exchange)?;
+        let selected = &(self.min_count..=self.max_count);
+        if let Some(path) = &self.out {
+            kmers::write_text(&counts, selected, path, exchange)?;
+        }
+        if let Some(path) = &self.out_binary {
+            kmers::write_binary(&counts, selected, path, exchange)?;
+        }
         let totals = counts.totals;
         let row = KmersRow {
             k: options.k,
-            ranks,
+            ranks: exchange.owners(),
             kmers: totals.kmers,
             distinct: totals.distinct,
             once: totals.histogram[1],

@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use crate::kmer::{Kmer, LETTERS, Scanner, write_letters};
+use crate::kmer::{Kmer, LETTERS};
 
 /// A k-mer in one of its two directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,14 +75,5 @@ impl<K: Kmer> Graph<K> {
         }
         let next = self.next(node, bases.trailing_zeros() as u8);
         (next.canonical() != node.canonical()).then_some(next)
-    }
-
-    pub(super) fn write(&self, node: Node<K>, to: &mut Vec<u8>) {
-        write_letters(node.forward, self.k, to);
-    }
-
-    /// Appends the canonical k-mers of a sequence.
-    pub(super) fn scan(&self, sequence: &[u8], kmers: &mut Vec<K>) {
-        Scanner::new(self.k, true).scan(sequence, kmers);
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use probeline::transport::Exchange;
 
-use super::Counted;
+use super::{Counted, Options};
 use crate::Error;
 use crate::gather::write_parts;
 use crate::kmer::{Kmer, write_letters};
@@ -28,7 +28,7 @@ pub fn write_text<K: Kmer>(
     exchange: &mut dyn Exchange,
 ) -> Result<(), Error> {
     let digits = |count: u64| u64::from(count.checked_ilog10().unwrap_or(0)) + 1;
-    let (k, mut mine) = (counted.k(), 0);
+    let (k, mut mine) = (counted.options.k, 0);
     each_selected_count(counted, counts, |count| mine += u64::from(k) + 2 + digits(count));
     let mut line = Vec::new();
     write_parts(
@@ -65,9 +65,10 @@ pub fn write_binary<K: Kmer>(
     let (mut mine, mut max) = (0, 0);
     each_selected_count(counted, counts, |count| (mine, max) = (mine + 1, count.max(max)));
     let (all, max) = (exchange.sum(mine)?, exchange.max(max)?);
-    let kmer_bytes = counted.k().div_ceil(4) as usize;
+    let Options { k, is_canonical, .. } = counted.options;
+    let kmer_bytes = k.div_ceil(4) as usize;
     let count_bytes = [1, 2, 4].into_iter().find(|bytes| max >> (8 * bytes) == 0).unwrap_or(8);
-    let numbers = [counted.k().into(), counted.is_canonical.into(), count_bytes as u64, all];
+    let numbers = [k.into(), is_canonical.into(), count_bytes as u64, all];
     let header: Vec<u8> =
         BINARY_MAGIC.into_iter().chain(numbers.into_iter().flat_map(u64::to_le_bytes)).collect();
     write_parts(

@@ -8,7 +8,7 @@ use probeline::containers::filter::{self, Filter};
 use probeline::containers::{BatchError, OperationError};
 use probeline::pin::MemoryPolicy;
 use probeline::shm::{Builder, Engine};
-use probeline::transport::{Alone, Exchange, LINE_WORDS, Owner, Sizes, Transport, WORD_BYTES};
+use probeline::transport::{Alone, Exchange, LINE_WORDS, Owner, Transport, WORD_BYTES};
 
 use super::parts::Parts;
 use super::{BATCH, MAX_HISTOGRAM, Options, Totals};
@@ -23,12 +23,12 @@ const OPERATIONS: u32 = 1;
 /// Repetitions of an operation that waits for another rank's insert: each waits for some 50 ms by itself.
 const MAX_RETRIES: u32 = 1000;
 /// Blocks in flight of a rank.
-const SENDS: u32 = 32;
+pub(super) const SENDS: u32 = 32;
 /// Steps of a rank in a row in which no block arrives: others may wait some minutes for a rank that reads.
 const MAX_IDLE: u64 = 1 << 33;
 
 /// Returns lanes of 128 KiB of a window a pair of ranks.
-fn lanes() -> aggregator::Config {
+pub(super) fn lanes() -> aggregator::Config {
     let default = aggregator::Config::default();
     aggregator::Config { block: 1022, blocks: 16, max_idle: MAX_IDLE, ..default }
 }
@@ -236,10 +236,7 @@ impl<K: Kmer> Table<K> {
             self.new = 0;
             let is_full = exchange.sum(self.pending.len() as u64)? > 0;
             let is_crowded = others_come && self.room() < self.buckets() / 16;
-            if !is_full && !is_crowded {
-                return Ok(());
-            }
-            if !self.grow(is_full, exchange)? {
+            if !(is_full || is_crowded) || !self.grow(is_full, exchange)? {
                 return Ok(());
             }
         }
@@ -315,7 +312,8 @@ impl<K: Kmer> Table<K> {
         self.gather_beyond(exchange)?;
         let mut totals = Totals { histogram: vec![0; MAX_HISTOGRAM + 1], ..Totals::default() };
         self.each_count(|count| {
-            totals.histogram[place(count)] += 1;
+            let at = usize::try_from(count).map_or(MAX_HISTOGRAM, |at| at.min(MAX_HISTOGRAM));
+            totals.histogram[at] += 1;
             totals.distinct += 1;
         });
         let bytes = self.counters.config().lines * LINE_BYTES;
@@ -366,11 +364,6 @@ pub(super) struct Lanes<T, K: Kmer> {
     ranks: u32,
     /// K-mers that have arrived and were not counted.
     arrived: Vec<K>,
-}
-
-/// Returns the sizes of an engine for the lanes of a job of this many ranks.
-pub(super) fn lane_sizes<K: Kmer>(ranks: u32) -> Sizes {
-    lanes().sizes::<K>(ranks, SENDS)
 }
 
 impl<T: Transport, K: Kmer> Lanes<T, K> {
@@ -463,11 +456,6 @@ pub(crate) fn insert_all<K: Kmer>(
             }
         }
     }
-}
-
-/// Returns the place of a count in a histogram.
-fn place(count: u64) -> usize {
-    usize::try_from(count).map_or(MAX_HISTOGRAM, |at| at.min(MAX_HISTOGRAM))
 }
 
 /// Returns the rank that counts a k-mer.

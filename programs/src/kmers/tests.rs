@@ -68,13 +68,8 @@ fn options(k: u32, is_canonical: bool) -> Options {
 }
 
 /// Counts by this many ranks, in common counters or in parts.
-fn count<K: Kmer>(
-    paths: &[PathBuf],
-    options: &Options,
-    ranks: u32,
-    is_shared: bool,
-) -> (Counts, Totals) {
-    let inputs = &Inputs::open(paths).unwrap();
+fn count<K: Kmer>(path: &Path, options: &Options, ranks: u32, is_shared: bool) -> (Counts, Totals) {
+    let inputs = &Inputs::open(&[path.to_owned()]).unwrap();
     let mut all = on_threads(threads(ranks), |mut job| {
         let lanes = || Builder::new(Options::sizes::<K>(ranks)).open(&mut job).unwrap();
         let engine = (!is_shared).then(lanes);
@@ -93,15 +88,10 @@ fn count<K: Kmer>(
     (counts, totals)
 }
 
-fn count_any(
-    paths: &[PathBuf],
-    options: &Options,
-    ranks: u32,
-    is_shared: bool,
-) -> (Counts, Totals) {
+fn count_any(path: &Path, options: &Options, ranks: u32, is_shared: bool) -> (Counts, Totals) {
     match options.k {
-        ..=31 => count::<u64>(paths, options, ranks, is_shared),
-        _ => count::<u128>(paths, options, ranks, is_shared),
+        ..=31 => count::<u64>(path, options, ranks, is_shared),
+        _ => count::<u128>(path, options, ranks, is_shared),
     }
 }
 
@@ -158,7 +148,7 @@ proptest! {
         }
         let file = Temporary::new("sequences", &content);
         let options = Options { filter_bytes, ..options(k, is_canonical) };
-        let (counts, totals) = count_any(core::slice::from_ref(&file.0), &options, ranks, is_shared);
+        let (counts, totals) = count_any(&file.0, &options, ranks, is_shared);
         let mut expected = expected(&sequences, k as usize, is_canonical);
         prop_assert_eq!(totals.kmers, expected.values().sum::<u64>());
         if filter_bytes > 0 {
@@ -181,7 +171,7 @@ fn reads_files_of_kmers() {
     let file = Temporary::new("kmers", content.as_bytes());
     let sequences: Vec<String> = kmers.iter().map(|&kmer| kmer.to_owned()).collect();
     for ranks in [1, 3] {
-        let (counts, _) = count_any(core::slice::from_ref(&file.0), &options(9, true), ranks, true);
+        let (counts, _) = count_any(&file.0, &options(9, true), ranks, true);
         assert_eq!(counts, expected(&sequences, 9, true));
     }
 }
