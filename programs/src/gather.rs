@@ -1,8 +1,9 @@
 //! Results of all ranks, gathered in one place: values, sums, and files.
 
+use core::hash::BuildHasher;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::RandomState;
 use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
