@@ -371,7 +371,7 @@ impl Layout {
     /// Returns the words of a rank's window that have its private memory.
     ///
     /// # Errors
-    /// [`ConfigError`] if the window is too small, or the private memory larger than a segment.
+    /// [`ConfigError::Invalid`] if the private memory is larger than a segment.
     pub(crate) fn private(&self, owner: Owner) -> Result<Segment, ConfigError> {
         let words = u32::try_from(self.memory_words()).map_err(|_| {
             ConfigError::Invalid("the private memory in a window has at most 2^32 words")

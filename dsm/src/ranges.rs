@@ -1,4 +1,4 @@
-//! Several disjoint ranges of a slice, some of them to change.
+//! Several ranges of a slice, of which those to change are apart from all others.
 
 use core::ops::Range;
 use core::slice;
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn splits_disjoint_ranges() {
+    fn splits_ranges() {
         let mut data = [0, 1, 2, 3, 4, 5, 6, 7];
         let (reads, edits) = split(&mut data, [5..6, 0..2], [6..8, 2..2, 2..4]).unwrap();
         assert_eq!(reads, [&[5][..], &[0, 1]]);

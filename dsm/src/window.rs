@@ -37,10 +37,10 @@ impl Window {
 impl AsMut<[u64]> for Window {
     fn as_mut(&mut self) -> &mut [u64] {
         // SAFETY: these words stay where they are while the engine lives (`StableMemory`), and the region has both: the
-        // promise of `open_in_windows` excludes that another engine takes its place.
-        // Atomics have the size and alignment of words, and may be changed by a shared reference.
-        // This process refers to them by this slice only: the region reaches neither the pages whose home it is nor
-        // other private memory by its engine, and who borrows the engine borrows the region.
+        // promise of `open_in_windows` excludes that another engine takes its place. Atomics have the size and alignment
+        // of words, and may be changed by a shared reference. This process refers to them by this slice only: the
+        // region reaches neither the pages whose home it is nor other private memory by its engine, and who borrows
+        // the engine borrows the region.
         unsafe { slice::from_raw_parts_mut(self.words.as_ptr(), self.len) }
     }
 }
@@ -64,8 +64,8 @@ where
     /// - The program is properly synchronised: of two accesses to an element by different ranks, one of which is an
     ///   edit, one happens before the other.
     /// - The engine's memory is stable, as [`StableMemory`] says: that of all engines of this workspace is.
-    /// - The engine stays in the region: nobody moves it out of [`engine_mut`](Region::engine_mut), say by a swap, and uses
-    ///   the region further.
+    /// - The engine stays in the region: while the region is in use, nobody swaps it for another one by
+    ///   [`engine_mut`](Region::engine_mut).
     /// - Other ranks reach this rank's window from other processes, by other mappings, or by a device: their accesses are
     ///   none of this program's. So the ranks are not threads over one allocation, as on a simulator.
     pub unsafe fn open_in_windows(
@@ -80,5 +80,48 @@ where
             false => Err(ConfigError::Invalid("set in_windows, for the sizes of the engine too")),
         };
         Self::open_with(engine, config, operations, window.map_err(CollectiveError::from), job)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use probeline_exchange::testing::Watched;
+    use probeline_shm::Builder;
+    use probeline_transport::{Alone, AtomicScope, Sizes};
+
+    use super::*;
+
+    /// Returns why a region is not opened in windows, over shared memory with these sizes.
+    fn refusal<T: Pod>(config: Config, sizes: Sizes, atomics: AtomicScope) -> String {
+        let engine = Builder::new(sizes).open(&mut Alone).unwrap();
+        let engine = Watched::declaring(engine, |caps| caps.atomics = atomics);
+        let storage = vec![Operation::EMPTY; 4];
+        // SAFETY: no region is opened.
+        let opened =
+            unsafe { Region::<T, _, _, _>::open_in_windows(engine, config, storage, &mut Alone) };
+        opened.map(drop).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn refuses_windows() {
+        let config = Config { in_windows: true, ..Config::new(1000) };
+        let sizes = config.sizes::<u64>(1, 4);
+        let without = Config { in_windows: false, ..config };
+        for (config, expected) in [
+            (without, "set in_windows"),
+            (Config { compares: true, ..config }, "compares no pages"),
+            (Config { mirror_pages: 1, ..config }, "mirror_pages is 1"),
+        ] {
+            let error = refusal::<u64>(config, sizes, AtomicScope::Cpu);
+            assert!(error.contains(expected), "{expected}: {error}");
+        }
+        assert!(refusal::<u32>(config, sizes, AtomicScope::Cpu).contains("whole words"));
+        assert!(refusal::<u64>(config, sizes, AtomicScope::Device).contains("shares its atomics"));
+        let small = without.sizes::<u64>(1, 4);
+        assert!(refusal::<u64>(config, small, AtomicScope::Cpu).contains("words of the window"));
+        let engine = Builder::new(sizes).open(&mut Alone).unwrap();
+        let (storage, memory) = ([Operation::EMPTY; 4], vec![0; config.memory_words::<u64>(1)]);
+        let opened = Region::<u64, _, _, _>::open(engine, config, storage, memory, &mut Alone);
+        assert!(opened.map(drop).unwrap_err().to_string().contains("open_in_windows"));
     }
 }

@@ -7,7 +7,7 @@ use bytemuck::Pod;
 use probeline_dsm::{
     CollectiveError, Config, ConfigError, Distribution, Operation, OperationError, Region,
 };
-use probeline_exchange::testing::{Watched, on_ranks};
+use probeline_exchange::testing::on_ranks;
 use probeline_shm::{Builder, Engine};
 use probeline_sim::stage::{self, StageExchange};
 use probeline_sim::{Cluster, DirectAccess, Rng};
@@ -161,39 +161,6 @@ fn drops_copies_after_lost_notices() {
             job.barrier().unwrap();
         }
     });
-}
-
-/// Returns why a region is not opened in windows, over shared memory with these sizes.
-fn refusal<T: Pod>(config: Config, sizes: Sizes, atomics: AtomicScope) -> String {
-    let engine = Builder::new(sizes).open(&mut Alone).unwrap();
-    let engine = Watched::declaring(engine, |caps| caps.atomics = atomics);
-    let storage = vec![Operation::EMPTY; 4];
-    // SAFETY: no region is opened.
-    let opened =
-        unsafe { Region::<T, _, _, _>::open_in_windows(engine, config, storage, &mut Alone) };
-    opened.map(drop).unwrap_err().to_string()
-}
-
-#[test]
-fn refuses_windows() {
-    let config = Config { in_windows: true, ..Config::new(1000) };
-    let sizes = config.sizes::<u64>(1, 4);
-    let without = Config { in_windows: false, ..config };
-    for (config, expected) in [
-        (without, "set in_windows"),
-        (Config { compares: true, ..config }, "compares no pages"),
-        (Config { mirror_pages: 1, ..config }, "mirror_pages is 1"),
-    ] {
-        let error = refusal::<u64>(config, sizes, AtomicScope::Cpu);
-        assert!(error.contains(expected), "{expected}: {error}");
-    }
-    assert!(refusal::<u32>(config, sizes, AtomicScope::Cpu).contains("whole words"));
-    assert!(refusal::<u64>(config, sizes, AtomicScope::Device).contains("shares its atomics"));
-    let small = without.sizes::<u64>(1, 4);
-    assert!(refusal::<u64>(config, small, AtomicScope::Cpu).contains("words of the window"));
-    let opened =
-        open_on::<u64, _>(Builder::new(sizes).open(&mut Alone).unwrap(), config, &mut Alone);
-    assert!(opened.map(drop).unwrap_err().to_string().contains("open_in_windows"));
 }
 
 /// A notice that comes again by another lock does not drop the copy that was read after it.

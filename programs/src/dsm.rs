@@ -90,8 +90,8 @@ pub struct Options {
     pub page_words: u32,
     /// How ranks share the memory.
     pub protocol: Protocol,
-    /// Whether a rank edits the pages whose home it is in place, unless elements are smaller than words
-    /// ([`Config::in_windows`]). For processes over shared memory.
+    /// Whether a rank edits the pages whose home it is in place ([`Config::in_windows`]). For processes over shared
+    /// memory; without effect on elements smaller than words, and under [`Protocol::Homes`].
     pub in_windows: bool,
     /// The times of simulated CPUs.
     pub costs: Costs,
@@ -345,7 +345,7 @@ impl Options {
         let each = if self.protocol == Protocol::OneSided { 1 } else { 2 };
         Parts {
             ranks: (owners as usize / each).max(1),
-            has_own_pages: self.in_windows,
+            has_own_pages: self.in_windows && self.protocol == Protocol::OneSided,
             page_words: self.page_words as usize,
         }
     }
@@ -411,10 +411,12 @@ impl Options {
         }
         let config = self.config::<T>(kernel.elements());
         let operations = vec![Operation::EMPTY; OPERATIONS as usize];
-        if config.in_windows && engine.is_virtual() {
-            return Err(Error::Parameter("ranks of a simulator share an allocation".to_owned()));
-        }
         if config.in_windows {
+            if engine.is_virtual() {
+                return Err(Error::Parameter(
+                    "ranks of a simulator share an allocation".to_owned(),
+                ));
+            }
             // SAFETY: the programs are properly synchronised, by barriers and locks around what several ranks edit, and
             // replace no engine. All engines but the simulator's reach windows by mappings of each process or by
             // devices, and none moves them.

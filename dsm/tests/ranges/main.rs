@@ -344,35 +344,26 @@ type Pair = [Range<usize>; 2];
 type Slices<'s, T> = ([&'s [T]; 2], [&'s mut [T]; 2]);
 type Core<T, M> = Region<T, AnyEngine<'static>, Vec<Operation>, M>;
 
+/// The arguments of a call that opens a region, without its memory.
+type Opening<'j, J> = (AnyEngine<'static>, Config, Vec<Operation>, &'j mut J);
+type Opened<T, M> = Result<Core<T, M>, CollectiveError>;
+
 /// The private memory of a region.
 trait Memory: AsMut<[u64]> + Sized {
-    fn open<T: Pod>(
-        engine: AnyEngine<'static>,
-        config: Config,
-        storage: Vec<Operation>,
-        job: &mut impl Exchange,
-    ) -> Result<Core<T, Self>, CollectiveError>;
+    fn open<T: Pod, J: Exchange>(opening: Opening<'_, J>) -> Opened<T, Self>;
 }
 
 impl Memory for Vec<u64> {
-    fn open<T: Pod>(
-        engine: AnyEngine<'static>,
-        config: Config,
-        storage: Vec<Operation>,
-        job: &mut impl Exchange,
-    ) -> Result<Core<T, Self>, CollectiveError> {
+    fn open<T: Pod, J: Exchange>(opening: Opening<'_, J>) -> Opened<T, Self> {
+        let (engine, config, storage, job) = opening;
         let memory = vec![0; config.memory_words::<T>(job.owners())];
         Region::open(engine, config, storage, memory, job)
     }
 }
 
 impl Memory for Window {
-    fn open<T: Pod>(
-        engine: AnyEngine<'static>,
-        config: Config,
-        storage: Vec<Operation>,
-        job: &mut impl Exchange,
-    ) -> Result<Core<T, Self>, CollectiveError> {
+    fn open<T: Pod, J: Exchange>(opening: Opening<'_, J>) -> Opened<T, Self> {
+        let (engine, config, storage, job) = opening;
         // SAFETY: the programs are properly synchronised, and each rank has its own mapping of all windows.
         unsafe { Region::open_in_windows(engine, config, storage, job) }
     }
@@ -385,7 +376,7 @@ impl<T: Pod, M: Memory> Shared<T> for Core<T, M> {
         operations: u32,
         job: &mut impl Exchange,
     ) -> Result<Self, CollectiveError> {
-        M::open(engine, config, vec![Operation::EMPTY; operations as usize], job)
+        M::open((engine, config, vec![Operation::EMPTY; operations as usize], job))
     }
 
     fn view(&mut self, range: Range<usize>) -> Result<&[T], OperationError> {
