@@ -26,6 +26,7 @@ mod lanes;
 #[cfg(test)]
 mod model;
 
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use probeline_pipeline::{CollectiveError, Error, Finished, Plain, Structure, Tag, words};
@@ -44,6 +45,23 @@ const POLLED: usize = 16;
 
 /// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
 pub type Operation = probeline_pipeline::Operation<Carry>;
+
+/// Delivers a run of messages of one rank: their number and their words.
+type Deliver<'d> = &'d mut dyn FnMut(Owner, u32, &[AtomicU64]);
+
+/// Returns a function that delivers the messages of a run one by one. All that sends and receives is compiled once,
+/// whatever `deliver` is.
+fn each_run<V: Plain>(
+    message_bytes: usize,
+    mut deliver: impl FnMut(Owner, V),
+) -> impl FnMut(Owner, u32, &[AtomicU64]) {
+    move |from, count, words| {
+        let mut words = words.iter().map(|word| word.load(Relaxed));
+        for _ in 0..count {
+            deliver(from, V::from_words(&mut words, message_bytes));
+        }
+    }
+}
 
 /// The parameters of an aggregator. All owners give the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -159,8 +177,9 @@ where
         &mut self,
         to: Owner,
         message: &V,
-        mut deliver: impl FnMut(Owner, V),
+        deliver: impl FnMut(Owner, V),
     ) -> Result<(), Error> {
+        let mut deliver = each_run(self.context().detail.message_bytes, deliver);
         self.step_until(|all| all.send(to, message), true, &mut deliver)
     }
 
@@ -170,7 +189,8 @@ where
     ///
     /// # Errors
     /// The first failure of this aggregator, or of a flush; a failure of another rank shows in a flush only.
-    pub fn progress(&mut self, mut deliver: impl FnMut(Owner, V)) -> Result<(), Error> {
+    pub fn progress(&mut self, deliver: impl FnMut(Owner, V)) -> Result<(), Error> {
+        let mut deliver = each_run(self.context().detail.message_bytes, deliver);
         self.step(true, &mut deliver)
     }
 
@@ -187,8 +207,9 @@ where
     pub fn flush(
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
-        mut deliver: impl FnMut(Owner, V),
+        deliver: impl FnMut(Owner, V),
     ) -> Result<(), CollectiveError> {
+        let mut deliver = each_run(self.context().detail.message_bytes, deliver);
         // The lanes to this rank bring what it passes on, then what others have passed on.
         let mut hops = 0..self.context().detail.grid.hops();
         let ended = hops.try_for_each(|_| self.deliver_all(&mut deliver));
@@ -225,7 +246,7 @@ where
     }
 
     /// Ends all lanes, and sends and delivers until all lanes to this rank have ended.
-    fn deliver_all(&mut self, deliver: &mut impl FnMut(Owner, V)) -> Result<(), Error> {
+    fn deliver_all(&mut self, deliver: Deliver<'_>) -> Result<(), Error> {
         self.0.pipeline().shared_mut().detail.flushes += 1;
         let has_all = |all: &mut Self| Ok(all.context().has_all() && all.in_flight() == 0);
         self.step_until(has_all, false, deliver)
@@ -238,7 +259,7 @@ where
         &mut self,
         mut is_done: impl FnMut(&mut Self) -> Result<bool, Error>,
         looks_at_all: bool,
-        deliver: &mut impl FnMut(Owner, V),
+        deliver: Deliver<'_>,
     ) -> Result<(), Error> {
         let (mut before, mut idle) = (0, 0);
         while !is_done(self)? {
@@ -256,11 +277,7 @@ where
     /// Sends full blocks, or the last ones of a flush, and delivers the messages that have arrived. With
     /// `looks_at_all` it also receives from lanes that have ended: they bring more if ranks pass messages on, and
     /// outside of a flush.
-    fn step(
-        &mut self,
-        looks_at_all: bool,
-        deliver: &mut impl FnMut(Owner, V),
-    ) -> Result<(), Error> {
+    fn step(&mut self, looks_at_all: bool, deliver: Deliver<'_>) -> Result<(), Error> {
         self.check_failed()?;
         let mut out = [Finished::default(); POLLED];
         let ended = self.0.poll_into(&mut out);
@@ -293,7 +310,7 @@ where
         &mut self,
         peer: Owner,
         looks_at_all: bool,
-        deliver: &mut impl FnMut(Owner, V),
+        deliver: Deliver<'_>,
     ) -> Result<bool, Error> {
         if self.transport().caps().atomics == AtomicScope::Cpu {
             self.take(peer, deliver)?;
@@ -326,7 +343,7 @@ where
     }
 
     /// Delivers the blocks from a rank that are in the window, which the CPU sees at once.
-    fn take(&mut self, peer: Owner, deliver: &mut impl FnMut(Owner, V)) -> Result<(), Error> {
+    fn take(&mut self, peer: Owner, deliver: Deliver<'_>) -> Result<(), Error> {
         for _ in 0..self.context().detail.blocks {
             let (context, window) = (self.context(), self.transport().window());
             let (me, number) = (context.me, context.lane(peer).received);
@@ -352,28 +369,25 @@ where
         peer: Owner,
         at: u64,
         count: u32,
-        deliver: &mut impl FnMut(Owner, V),
+        deliver: Deliver<'_>,
     ) -> Result<bool, Error> {
         let (transport, context) = self.0.pipeline().parts();
         let (window, len) = (transport.window(), context.detail.message_words);
         let words_of_all = u64::from(count) * u64::from(len);
         let block = words(window, at + u64::from(HEADER_WORDS), words_of_all)?;
         if context.detail.grid.hops() == 1 {
-            let mut block = block.iter().map(|word| word.load(Relaxed));
-            for _ in 0..count {
-                deliver(peer, V::from_words(&mut block, context.detail.message_bytes));
-            }
+            deliver(peer, count, block);
             context.detail.delivered += u64::from(count);
             return Ok(true);
         }
         let passed = context.lane(peer).passed as usize;
         for message in block.chunks_exact(len.max(1) as usize).skip(passed) {
-            let mut loaded = message.iter().map(|word| word.load(Relaxed));
-            let (from, to) = ends_of_route(loaded.next().unwrap_or_default());
+            let Some((route, words)) = message.split_first() else { break };
+            let (from, to) = ends_of_route(route.load(Relaxed));
             if to == context.me {
                 context.lane_mut(peer).passed += 1;
                 context.detail.delivered += 1;
-                deliver(from, V::from_words(&mut loaded, context.detail.message_bytes));
+                deliver(from, 1, words);
             } else if context.detail.grid.next(context.me, to) != to
                 || to.0 >= context.detail.grid.owners
             {

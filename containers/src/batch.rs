@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU64, fence};
 
 use probeline_pipeline::{
-    BatchError, Distribution, Error, Kind, Machine, Mapped, Operation, Structure,
+    BatchError, Error, Kind, Machine, Mapped, Operation, Placement, Structure,
 };
 use probeline_transport::line::{Compare, Work};
 use probeline_transport::{Owner, RemoteWord, Segment, Transport, prefetch};
@@ -118,31 +118,21 @@ where
     fn run_direct(&mut self, transport: &impl Transport, context: &Context<E::Detail>) {
         let placement = context.placement;
         let mapped = Mapped::new(transport, placement.first_word(), placement.part_words());
-        let words = |distribution, index| {
+        let distribution = E::DISTRIBUTION.unwrap_or(placement.distribution());
+        let elements = |index| {
+            let Some(mapped) = &mapped else { return ask(transport, placement, index) };
             let (owner, nth) = placement.locate_as(distribution, index)?;
             let words = placement.words();
-            mapped.as_ref()?.words(owner.0, nth * u64::from(words), words as usize)
+            mapped.words(owner.0, nth * u64::from(words), words as usize)
         };
-        match (&mapped, placement.distribution()) {
-            (None, _) => self.run_block(|at| transport.direct(placement.segment(at)?), context),
-            (_, Distribution::Block) => {
-                self.run_block(|index| words(Distribution::Block, index), context);
-            }
-            (_, Distribution::Cyclic) => {
-                self.run_block(|index| words(Distribution::Cyclic, index), context);
-            }
-        }
-    }
-
-    /// Runs a block of places on elements that the CPU addresses.
-    #[inline(always)]
-    fn run_block<'t>(
-        &mut self,
-        elements: impl Fn(u64) -> Option<&'t [AtomicU64]>,
-        context: &Context<E::Detail>,
-    ) {
         E::with_comparison(Block { batch: self, elements, context });
     }
+}
+
+/// Returns the words of an element in a job with more owners than are looked up at once.
+#[cold]
+fn ask(transport: &impl Transport, placement: Placement, index: u64) -> Option<&[AtomicU64]> {
+    transport.direct(placement.segment(index)?)
 }
 
 /// The place of an element that the CPU addresses.

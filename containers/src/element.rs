@@ -8,8 +8,8 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU64, fence};
 
 use probeline_pipeline::{
-    Collective, CollectiveError, ConfigError, Error, Kind, Open, Parameter, Placement, Run,
-    Started, Structure, words,
+    Collective, CollectiveError, ConfigError, Distribution, Error, Kind, Open, Parameter,
+    Placement, Run, Started, Structure, words,
 };
 use probeline_transport::line::{Compare, Narrow, Work};
 use probeline_transport::{AtomicScope, Exchange, Owner, Segment, Sizes, Transport};
@@ -37,6 +37,8 @@ pub trait Element: Sized {
 
     /// The name of the container, which its collective calls begin with.
     const NAME: &'static str;
+    /// The distribution of the elements, unless the configuration decides.
+    const DISTRIBUTION: Option<Distribution> = Some(Distribution::Block);
 
     /// Returns the state that operations share in a job of this many owners: the places of the elements, what
     /// operations need of the configuration, and whether this owner's CPU may run them.

@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, SeqCst};
 
 use probeline_pipeline::{
-    Completed, Error, Machine, Next, Placement, Plain, Port, Run, Step, fill_words,
+    Completed, Distribution, Error, Machine, Next, Placement, Plain, Port, Run, Step, fill_words,
 };
 use probeline_transport::line::Compare;
 use probeline_transport::{
@@ -192,6 +192,7 @@ impl<V: Plain> Element for Elements<V> {
     type Machine = Access<V>;
     type Detail = usize;
     const NAME: &'static str = "Array";
+    const DISTRIBUTION: Option<Distribution> = None;
 
     fn context(config: &Config, owners: u32) -> Context<usize> {
         let &Config { len, distribution, first_word, direct, .. } = config;

@@ -198,7 +198,7 @@ impl<const N: usize> Element for Heap<N> {
     fn context(config: &Config, owners: u32) -> Context<()> {
         let (part, first_word) =
             (config.words.saturating_add(LINE_WORDS), next_line(config.first_word));
-        let places = Placement::new(owners.into(), part, first_word, Distribution::Cyclic, owners);
+        let places = Placement::new(owners.into(), part, first_word, Distribution::Block, owners);
         Context::new(places, (), false)
     }
 
