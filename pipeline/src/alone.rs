@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::machine::{Machine, Run};
 use crate::operation::Operation;
 use crate::pipeline::Pipeline;
-use crate::sink::Keep;
+use crate::sink::Polled;
 
 /// A part that no operation of a pipeline posts, so that its completions are told from theirs.
 const TOKEN: Token = Token(u64::MAX);
@@ -77,7 +77,7 @@ where
                 // Of an earlier user of the transport.
                 Ok(_) => {}
                 Err(fault) => {
-                    self.pipeline.on_fault(fault, &mut Keep);
+                    self.pipeline.on_fault(fault, &mut Polled::new(&mut []));
                     return Err(fault.into());
                 }
             }

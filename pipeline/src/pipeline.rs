@@ -9,7 +9,7 @@ use probeline_transport::{Completion, Fault, Token, Transport};
 use crate::error::{ConfigError, Error};
 use crate::machine::{Machine, Run};
 use crate::operation::{Finished, Lists, Operation, State, Tag, Waiter};
-use crate::sink::{Batch, Call, Keep, Parts, Polled, Pull, ResultOf, Running};
+use crate::sink::{Batch, Call, Parts, Polled, Pull, ResultOf, Running};
 
 /// Completions taken from the transport in one poll. The array stays in cache; further completions
 /// follow with the next poll.
@@ -109,7 +109,7 @@ where
         let index = self.lists.free.first();
         let operation = operations.get_mut(index as usize).ok_or(Error::Busy)?;
         operation.machine.replace_with(machine);
-        self.start(index, waiter, &mut Keep);
+        self.start(index, waiter, &mut Polled::new(&mut []));
         Ok(index)
     }
 
@@ -124,7 +124,7 @@ where
         out: &'o mut [FinishedOf<M>],
     ) -> Result<&'o [FinishedOf<M>], Error> {
         self.check_storage()?;
-        let mut polled = Polled { out, count: 0 };
+        let mut polled = Polled::new(out);
         self.report(&mut polled);
         self.progress(&mut polled)?;
         let Polled { out, count } = polled;
@@ -241,7 +241,7 @@ where
     /// Polls the transport once, for callers that wait for no operation.
     #[inline]
     pub fn make_progress(&mut self) -> Result<(), Error> {
-        self.progress(&mut Keep).map(drop)
+        self.progress(&mut Polled::new(&mut [])).map(drop)
     }
 
     /// Polls until no operation is in flight. Results of submitted operations remain to be
@@ -251,7 +251,7 @@ where
     /// [`Error::Fault`] if the transport is dead; [`Error::Storage`].
     pub fn quiesce(&mut self) -> Result<(), Error> {
         while self.lists.active > 0 {
-            self.progress(&mut Keep)?;
+            self.progress(&mut Polled::new(&mut []))?;
         }
         self.fault.map_or(Ok(()), |fault| Err(Error::Fault(fault)))
     }
@@ -260,7 +260,7 @@ where
     /// round of an executor can then take all results that are there.
     pub(crate) fn progress_all(&mut self) -> Result<(), Error> {
         for _ in 0..FULL_POLLS {
-            if self.progress(&mut Keep)? < POLL_BATCH {
+            if self.progress(&mut Polled::new(&mut []))? < POLL_BATCH {
                 break;
             }
         }

@@ -14,20 +14,17 @@ pub(crate) trait Sink<M: Machine> {
     fn take(&mut self, waiter: Waiter, result: ResultOf<M>, ended: &M) -> bool;
 }
 
-/// Leaves all results in their operations.
-pub(crate) struct Keep;
-
-impl<M: Machine> Sink<M> for Keep {
-    #[inline]
-    fn take(&mut self, _: Waiter, _: ResultOf<M>, _: &M) -> bool {
-        false
-    }
-}
-
-/// The results that one poll reports.
+/// The results that one poll reports. Those without a place stay in their operations.
 pub(crate) struct Polled<'o, O> {
     pub(crate) out: &'o mut [Finished<O>],
     pub(crate) count: usize,
+}
+
+impl<'o, O> Polled<'o, O> {
+    #[inline]
+    pub(crate) fn new(out: &'o mut [Finished<O>]) -> Self {
+        Self { out, count: 0 }
+    }
 }
 
 impl<M: Machine> Sink<M> for Polled<'_, M::Outcome> {

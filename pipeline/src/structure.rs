@@ -1,7 +1,5 @@
 //! The front of all data structures: open, blocking calls, submitted operations, collective calls.
 
-use core::marker::PhantomData;
-
 use probeline_transport::{Call as CollectiveCall, Exchange, Transport};
 
 use crate::collective::{Collective, CollectiveError};
@@ -233,10 +231,10 @@ where
     /// As for [`run_batch`](Self::run_batch).
     pub fn call_each(
         &mut self,
-        request: impl FnMut(usize) -> Option<(K::Key, K::Action)>,
-        store: impl FnMut(usize, Result<OutcomeOf<K>, Error>),
+        mut request: impl FnMut(usize) -> Option<(K::Key, K::Action)>,
+        mut store: impl FnMut(usize, Result<OutcomeOf<K>, Error>),
     ) -> Result<(), Error> {
-        self.run_batch(&mut Requests::<K, _, _> { request, store, next: 0, kind: PhantomData })
+        self.run_batch(&mut Requests::<K> { request: &mut request, store: &mut store, next: 0 })
     }
 
     /// Returns whether an operation is free, so that [`submit`](Self::submit) does not return
@@ -405,21 +403,15 @@ impl<T, S, K: Kind> Structure<T, S, K> {
     }
 }
 
-/// The batch of [`Structure::call_each`].
-struct Requests<K, R, F> {
-    request: R,
-    store: F,
+/// The batch of [`Structure::call_each`]. It is one type for all callers, so that the driver is compiled once.
+struct Requests<'r, K: Kind> {
+    request: &'r mut dyn FnMut(usize) -> Option<(K::Key, K::Action)>,
+    store: &'r mut dyn FnMut(usize, Result<OutcomeOf<K>, Error>),
     /// The first place not started.
     next: usize,
-    kind: PhantomData<K>,
 }
 
-impl<T, K, R, F> Batch<T, K::Context, K::Machine> for Requests<K, R, F>
-where
-    K: Kind,
-    R: FnMut(usize) -> Option<(K::Key, K::Action)>,
-    F: FnMut(usize, Result<OutcomeOf<K>, Error>),
-{
+impl<T, K: Kind> Batch<T, K::Context, K::Machine> for Requests<'_, K> {
     fn pull(&mut self, parts: &mut Parts<'_, T, K::Context>, into: &mut K::Machine) -> Pull {
         // Each iteration starts a request or refuses it.
         while let Some((key, action)) = (self.request)(self.next) {
