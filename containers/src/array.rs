@@ -32,7 +32,7 @@ use probeline_transport::{Call, Exchange, Sizes, Term, Transport, store_bytes};
 use self::access::Access;
 pub use self::access::{Action, Elements};
 pub use self::word::{Order, Word};
-use crate::element::{Container, MAX_ATTEMPTS, sizes};
+use crate::element::{Container, MAX_ATTEMPTS, check_value, sizes};
 use crate::pointer::Pointer;
 
 /// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
@@ -208,8 +208,11 @@ where
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
         let mut call = self.collective(exchange, "fill")?;
-        self.local_elements().for_each(|element| store_bytes(value.bytes(), element));
-        call.together(Ok(()))
+        let checked = check_value(value, self.context().detail);
+        if checked.is_ok() {
+            self.local_elements().for_each(|element| store_bytes(value.bytes(), element));
+        }
+        call.together(checked.map_err(CollectiveError::from))
     }
 }
 

@@ -38,7 +38,7 @@ where
         action: impl Fn(usize) -> Option<E::Action>,
         store: impl FnMut(usize, OutcomeOf<E>),
     ) -> Result<(), BatchError> {
-        if !self.context().is_direct {
+        if !self.context().is_direct || self.posts() {
             return run_posted(self, |place| Some((*keys.get(place)?, action(place)?)), store);
         }
         let mut batch = Batch::<E, _, _> { keys, action, store, next: 0, failed: None };

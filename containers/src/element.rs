@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, fence};
 
 use probeline_pipeline::{
     Collective, CollectiveError, ConfigError, Distribution, Error, Kind, Open, Parameter,
-    Placement, Run, Started, Structure, words,
+    Placement, Plain, Run, Started, Structure, words,
 };
 use probeline_transport::line::{Compare, Narrow, Work};
 use probeline_transport::{AtomicScope, Exchange, Owner, Segment, Sizes, Transport};
@@ -125,7 +125,9 @@ pub trait Direct<D>: Run<Context<D>> {
 pub struct Context<D> {
     pub(crate) placement: Placement,
     pub(crate) detail: D,
-    /// Whether the CPUs of all owners run operations; before opening, whether the CPU of this owner may.
+    /// Whether the CPU of this owner may run operations.
+    may_be_direct: bool,
+    /// Whether the CPUs of all owners run operations, as they have agreed.
     pub(crate) is_direct: bool,
     /// Whether no owner changes the container now.
     pub(crate) is_still: bool,
@@ -141,7 +143,8 @@ impl<D> Context<D> {
         Self {
             placement,
             detail,
-            is_direct: may_be_direct,
+            may_be_direct,
+            is_direct: false,
             is_still: false,
             has_failed: false,
             is_closed: false,
@@ -219,7 +222,7 @@ impl<E: Element> Kind for Each<E> {
             let ends = context.placement.ends(owner);
             ends.into_iter().flatten().all(|end| transport.direct(end).is_some())
         };
-        context.is_direct
+        context.may_be_direct
             && transport.caps().atomics == AtomicScope::Cpu
             && (0..transport.geometry().owners).map(Owner).all(reaches)
     }
@@ -263,6 +266,21 @@ fn machine_at<E: Element>(
     let home = E::home(key, context);
     let at = context.placement.element(home.0)?;
     Ok((at, E::machine(Begin { at, key, home, action }, context)?))
+}
+
+/// Checks that a value has the bytes that the configuration states, if its type leaves the size open.
+#[inline(always)]
+pub(crate) fn check_value<V: Plain>(value: &V, bytes: usize) -> Result<(), Error> {
+    let found = value.bytes().len();
+    if V::SIZE.is_some() || found == bytes {
+        return Ok(());
+    }
+    Err(Error::Value { bits: bits(found), max: bits(bytes) })
+}
+
+/// Returns the bits of this many bytes.
+pub(crate) fn bits(bytes: usize) -> u32 {
+    u32::try_from(bytes.saturating_mul(8)).unwrap_or(u32::MAX)
 }
 
 fn part<'w, D>(context: &Context<D>, window: &'w [AtomicU64]) -> Result<&'w [AtomicU64], Error> {

@@ -23,7 +23,7 @@ pub(crate) const MAX_GROUPS: u64 = 64;
 /// Compare-and-swaps of one operation of a CPU on one word: another CPU's that wins is as short.
 const MAX_SWAPS: u32 = 1 << 16;
 /// READs of a bucket that another client is writing.
-const MAX_READS: u32 = if cfg!(test) { 2 } else { 64 };
+const MAX_READS: u16 = if cfg!(test) { 2 } else { 64 };
 /// Loads of a bucket that another client is writing: some 50 ms, if that client waits for a CPU.
 const MAX_LOADS: u32 = 1 << 20;
 /// The most words of a bucket.
@@ -132,8 +132,10 @@ pub struct Probe<Q, O> {
     /// Buckets of the group passed.
     passed: u32,
     due: Decision<O>,
-    /// READs of the bucket, or compare-and-swaps.
-    attempts: u32,
+    /// READs of the bucket that another client is writing.
+    waits: u16,
+    /// Compare-and-swaps of the bucket that were lost.
+    swaps: u16,
 }
 
 impl<Q: Copy, O: Copy> Probe<Q, O> {
@@ -190,14 +192,14 @@ impl<Q: Copy, O: Copy> Probe<Q, O> {
             match self.due {
                 Decision::Pass => {
                     self.passed += 1;
-                    self.attempts = 0;
+                    (self.waits, self.swaps) = (0, 0);
                     continue;
                 }
                 Decision::Done(outcome) => return Ok(Step::Done(outcome)),
-                Decision::Wait(outcome) if self.attempts >= MAX_READS => {
+                Decision::Wait(outcome) if self.waits >= MAX_READS => {
                     return Ok(Step::Done(outcome));
                 }
-                Decision::Wait(_) => self.attempts += 1,
+                Decision::Wait(_) => self.waits += 1,
                 Decision::Swap { .. } | Decision::Confirm => {}
             }
             return Ok(Step::Wait);
@@ -218,8 +220,15 @@ fn group(home: u64, distance: u64, groups: u64) -> u64 {
 
 impl<Q: Copy, O: Copy> Machine for Probe<Q, O> {
     type Outcome = O;
-    const IDLE: Self =
-        Self { query: None, home: 0, distance: 0, passed: 0, due: Decision::Pass, attempts: 0 };
+    const IDLE: Self = Self {
+        query: None,
+        home: 0,
+        distance: 0,
+        passed: 0,
+        due: Decision::Pass,
+        waits: 0,
+        swaps: 0,
+    };
     const SLOTS: u32 = 1;
 }
 
@@ -256,7 +265,7 @@ where
 
     fn on_error(&mut self, context: &mut Context<B>) {
         // One that gave up has changed nothing.
-        context.has_failed |= self.attempts < MAX_ATTEMPTS;
+        context.has_failed |= u32::from(self.swaps) < MAX_ATTEMPTS;
     }
 
     fn on_completion(
@@ -288,8 +297,8 @@ where
                 return self.advance(context, port);
             }
             Decision::Swap { .. } => {
-                self.attempts += 1;
-                if self.attempts >= MAX_ATTEMPTS {
+                self.swaps += 1;
+                if u32::from(self.swaps) >= MAX_ATTEMPTS {
                     return Err(Error::Contended { attempts: MAX_ATTEMPTS }.into());
                 }
                 Some(word)

@@ -12,7 +12,8 @@
 //!   one in 2^63): the pop waits. Words that have it are the value, because a ticket is written once;
 //! - the value is read before the head passes it, and a slot is written only when the head has passed the
 //!   slot's last ticket, so no value is overwritten before it is popped, and a pop that loses the
-//!   compare-and-swap has only read in vain;
+//!   compare-and-swap has only read in vain. A WRITE whose value was popped may still be in flight; each of its
+//!   words has taken effect by then, and does so once ([`Transport`]);
 //! - counters only grow, so what a client knows of them are lower bounds. *Full* compares a tail seen
 //!   before with the true head, and *empty* a head seen before with the true tail: both were so at that
 //!   moment.
@@ -73,7 +74,7 @@ impl Config {
 
     /// Returns the slots of a ring.
     pub(crate) fn slots(&self, owners: u32) -> u64 {
-        let spare = 2 * u64::from(owners) * u64::from(self.in_flight);
+        let spare = (2 * u64::from(owners)).saturating_mul(self.in_flight.into());
         self.capacity.saturating_add(spare)
     }
 

@@ -1,5 +1,7 @@
 //! The driver: starts operations, routes completions to them, and delivers their results.
 
+use core::ops::Range;
+
 use probeline_transport::{Completion, Fault, PostError, Transport};
 
 use crate::error::{Error, Stop};
@@ -35,16 +37,23 @@ where
         Ok(())
     }
 
-    /// Polls the transport once, handles the completions and returns their number.
+    /// Polls the transport once, handles the completions and returns their number. Completions that a panic of the
+    /// sink's code has left come first.
     #[inline]
     pub(crate) fn progress(&mut self, sink: &mut impl Sink<M>) -> Result<usize, Error> {
         self.check_storage()?;
         self.rounds = self.rounds.wrapping_add(1);
-        match self.transport.poll(&mut self.completions) {
-            Ok(count) => {
-                for nth in 0..count.min(POLL_BATCH) {
+        let polled = match self.left.is_empty() {
+            true => self.transport.poll(&mut self.completions).map(|count| 0..count),
+            false => Ok(core::mem::take(&mut self.left)),
+        };
+        match polled {
+            Ok(Range { start, end: count }) => {
+                for nth in start..count.min(POLL_BATCH) {
+                    self.left = nth + 1..count;
                     self.on_completion(self.completions[nth], sink);
                 }
+                self.left = 0..0;
                 self.serve_waiting(sink);
                 self.serve_yielded(sink);
                 Ok(count)
@@ -229,13 +238,16 @@ where
             self.lists.active -= 1;
         }
         let waiter = operation.waiter;
-        if sink.take(waiter, result, &operation.machine) {
-            return self.release(index);
-        }
         match waiter {
-            // A batch that returned an error receives no more results.
-            Waiter::Abandoned | Waiter::Batch { .. } => self.release(index),
+            // Released first: the code of a batch may panic. One that returned an error receives no more results.
+            Waiter::Abandoned | Waiter::Batch { .. } => {
+                self.release(index);
+                if let Some(operation) = self.operations.as_mut().get(index as usize) {
+                    sink.take(waiter, result, &operation.machine);
+                }
+            }
             Waiter::Future => operation.state = State::Done(result),
+            Waiter::Tag(_) if sink.take(waiter, result, &operation.machine) => self.release(index),
             Waiter::Tag(_) => {
                 operation.state = State::Done(result);
                 self.lists.ended.push_back(operations, index);

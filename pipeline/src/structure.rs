@@ -127,8 +127,13 @@ where
     #[inline(always)]
     pub fn call(&mut self, key: &K::Key, action: K::Action) -> Result<OutcomeOf<K>, Error> {
         self.check_fault()?;
+        let posts = self.posts();
         let (transport, context) = self.pipeline.parts();
-        match K::start(key, action, transport, context)? {
+        let started = match posts {
+            true => Started::Pending(K::machine(key, action, context)?),
+            false => K::start(key, action, transport, context)?,
+        };
+        match started {
             Started::Done(outcome) => {
                 self.poll_sometimes()?;
                 Ok(outcome)
@@ -139,6 +144,13 @@ where
                 call.result
             }
         }
+    }
+
+    /// Returns whether operations of this client are in flight and there is storage for another: it is then posted as
+    /// well. The CPU would wait in vain for what those in flight have claimed.
+    #[inline(always)]
+    pub fn posts(&self) -> bool {
+        !self.pipeline.is_idle() && self.pipeline.has_room()
     }
 
     /// Fails an operation that the CPU would run, once the transport is known to be dead.
@@ -234,7 +246,12 @@ where
         mut request: impl FnMut(usize) -> Option<(K::Key, K::Action)>,
         mut store: impl FnMut(usize, Result<OutcomeOf<K>, Error>),
     ) -> Result<(), Error> {
-        self.run_batch(&mut Requests::<K> { request: &mut request, store: &mut store, next: 0 })
+        self.run_batch(&mut Requests::<K> {
+            request: &mut request,
+            store: &mut store,
+            next: 0,
+            is_ended: false,
+        })
     }
 
     /// Returns whether an operation is free, so that [`submit`](Self::submit) does not return
@@ -409,12 +426,16 @@ struct Requests<'r, K: Kind> {
     store: &'r mut dyn FnMut(usize, Result<OutcomeOf<K>, Error>),
     /// The first place not started.
     next: usize,
+    /// Whether a place had no request.
+    is_ended: bool,
 }
 
 impl<T, K: Kind> Batch<T, K::Context, K::Machine> for Requests<'_, K> {
     fn pull(&mut self, parts: &mut Parts<'_, T, K::Context>, into: &mut K::Machine) -> Pull {
         // Each iteration starts a request or refuses it.
-        while let Some((key, action)) = (self.request)(self.next) {
+        while !self.is_ended
+            && let Some((key, action)) = (self.request)(self.next)
+        {
             let place = self.next;
             self.next += 1;
             match K::machine(&key, action, parts.shared) {
@@ -425,6 +446,7 @@ impl<T, K: Kind> Batch<T, K::Context, K::Machine> for Requests<'_, K> {
                 Err(error) => (self.store)(place, Err(error)),
             }
         }
+        self.is_ended = true;
         Pull::End
     }
 

@@ -93,6 +93,7 @@ impl OneThread {
 ///   use [`read_own_window`].
 /// - A READ of many words is many single-word reads at unspecified times between its post and its
 ///   completion, not a snapshot. [`Caps::word_reads_whole`] says whether each word is whole.
+/// - Each word of a WRITE takes effect once: after it was seen, it does not overwrite what others store there.
 /// - An operation that completed in error may have taken effect, or may still take effect later.
 /// - If an owner dies, or closes its engine while peers use theirs, the peers' engines die with
 ///   [`Fault::OwnerLost`], if [`Caps::names_lost_owners`]. An engine that is polled then notices the

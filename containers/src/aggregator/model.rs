@@ -127,6 +127,55 @@ fn delivers_once_in_order() {
     }
 }
 
+/// The lanes from ranks 1 and 2 to rank 0, which hold a block of a message each.
+#[derive(Clone, Default)]
+struct TwoLines([Line; 2]);
+
+impl Sequential<Each<Lanes<u64>>> for TwoLines {
+    fn run(&mut self, peer: &Owner, action: Action) -> Outcome {
+        match action {
+            Action::Put(message) if message >= 20 => self.0[1].run(peer, action),
+            Action::Put(_) => self.0[0].run(peer, action),
+            Action::Send | Action::Receive => self.0[peer.0 as usize - 1].receive(),
+        }
+    }
+
+    fn explains(&mut self, peer: &Owner, action: Action, outcome: &Outcome) -> bool {
+        let from = match action {
+            Action::Put(message) => usize::from(message >= 20),
+            Action::Send | Action::Receive => peer.0 as usize - 1,
+        };
+        self.0[from].explains(peer, action, outcome)
+    }
+}
+
+/// Two ranks send to one, which receives from both by turns.
+#[test]
+fn keeps_two_senders_apart() {
+    const WORDS: usize = 3 * 3 * 8 * (1 + 1 + 2);
+    const TO: Owner = Owner(0);
+    const SCRIPTS: [Scripts<Each<Lanes<u64>>>; 2] = [
+        &[
+            &[(Owner(1), Action::Receive), (Owner(2), Action::Receive)],
+            &[(TO, Action::Put(10)), (TO, Action::Put(11))],
+            &[(TO, Action::Put(20))],
+        ],
+        &[
+            &[(Owner(2), Action::Receive), (Owner(1), Action::Receive)],
+            &[(TO, Action::Put(10))],
+            &[(TO, Action::Put(20)), (TO, Action::Put(21))],
+        ],
+    ];
+    let config = Config { block: 1, blocks: 1, ..Config::default() };
+    BLOCKS.set(1);
+    let network = Network { owners: 3, failures: 0, tears: &[] };
+    for scripts in SCRIPTS {
+        let checked = check_linear::<Each<Lanes<u64>>, TwoLines, WORDS>(config, network, scripts);
+        let (worlds, _) = checked.expect("every history has an order");
+        assert!(worlds > 100, "{worlds}");
+    }
+}
+
 #[test]
 fn detects_mutants() {
     for mutant in [Mutant::ReadyBeforeData, Mutant::Overrun, Mutant::AnyNumber] {

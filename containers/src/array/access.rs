@@ -14,7 +14,7 @@ use probeline_transport::{
 
 use super::Config;
 use super::word::Order;
-use crate::element::{Begin, Bounded, Context, Direct, Element, MAX_ATTEMPTS};
+use crate::element::{Begin, Bounded, Context, Direct, Element, MAX_ATTEMPTS, check_value};
 
 /// Action of an operation on an element. Its result is the element before it; that of a put, which
 /// does not look, is the value that it stored. All but the first two are for elements of one word.
@@ -211,8 +211,11 @@ impl<V: Plain> Element for Elements<V> {
     }
 
     #[inline(always)]
-    fn machine(begin: Begin<'_, Self>, _: &Context<usize>) -> Result<Access<V>, Error> {
+    fn machine(begin: Begin<'_, Self>, context: &Context<usize>) -> Result<Access<V>, Error> {
         let Begin { at, action, .. } = begin;
+        if let Action::Put(value) = &action {
+            check_value(value, context.detail)?;
+        }
         // Atomics act on elements of one word.
         if at.words == 1 || matches!(action, Action::Get | Action::Put(_)) {
             return Ok(Access { at, action, ..Access::IDLE });

@@ -119,6 +119,54 @@ fn wide_operations_are_linearizable() {
     }
 }
 
+/// Three clients of two keys of the same first word, with a failure and without; and a line that is full.
+#[test]
+fn three_wide_clients_are_linearizable() {
+    let layout = Layout::<u128>::new(WIDE.lines, WIDE.key_bits);
+    let [one, two, three, four, five] = [5, 9, 11, 13, 15].map(|it| layout.unshuffle(it));
+    let scripts: [(Vec<Vec<(u128, Action)>>, u8); 4] = [
+        (vec![vec![(one, ADD)], vec![(two, ADD)], vec![(one, Action::Get), (two, ADD)]], 0),
+        (vec![vec![(one, ADD)], vec![(one, NEW)], vec![(two, ADD)]], 1),
+        (vec![vec![(one, ADD)], vec![(one, ADD)], vec![(one, ADD)]], 1),
+        (vec![vec![(one, ADD), (two, ADD), (three, ADD), (five, ADD)], vec![(four, ADD)]], 0),
+    ];
+    for (scripts, failures) in scripts {
+        let scripts = &*scripts.into_iter().map(|of| &*of.leak()).collect::<Vec<_>>().leak();
+        let network = Network { failures, ..Network::ONE };
+        let checked = check_linear::<Each<Counts<u128>>, FourKeys, 8>(WIDE, network, scripts);
+        checked.expect("every history has a sequential order");
+    }
+}
+
+/// A line, which has room for four wide keys.
+#[derive(Clone, Default)]
+struct FourKeys(OneByOne<u128>);
+
+impl Sequential<Each<Counts<u128>>> for FourKeys {
+    fn run(&mut self, key: &u128, action: Action) -> Outcome {
+        if self.0.0.len() == 4 && !self.0.0.contains_key(key) {
+            return Outcome::Full;
+        }
+        self.0.run(key, action)
+    }
+
+    fn explains(&mut self, key: &u128, action: Action, outcome: &Outcome) -> bool {
+        *outcome == Outcome::Unfinished || self.run(key, action) == *outcome
+    }
+}
+
+/// Three clients on two owners, whose READs tear words, with a failure.
+#[test]
+fn three_clients_are_linearizable() {
+    const THREE: Scripts<Each<Counts>> =
+        &[&[(1, ADD)], &[(1, NEW)], &[(1, Action::Put(2)), (1, Action::Get)]];
+    for (tears, failures) in [(TEARS[1], 0), (TEARS[2], 0), (TEARS[0], 1)] {
+        let network = Network { owners: 1, failures, tears };
+        let checked = check_linear::<Each<Counts>, OneByOne, 8>(CONFIG, network, THREE);
+        checked.expect("every history has a sequential order");
+    }
+}
+
 #[test]
 fn detects_trusted_wide_claims() {
     for mutant in [Mutant::TrustsClaims, Mutant::PassesTornClaims] {

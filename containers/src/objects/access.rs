@@ -12,7 +12,7 @@ use probeline_transport::{
 };
 
 use super::Config;
-use crate::element::{Begin, Bounded, Context, Direct, Element};
+use crate::element::{Begin, Bounded, Context, Direct, Element, bits};
 use crate::hash;
 use crate::pointer::{MAX_INDEX, Pointer};
 
@@ -43,7 +43,6 @@ impl<const N: usize> Action<N> {
 
 /// Returns the error of an object of more than `N` bytes.
 pub(super) fn too_long<const N: usize>(bytes: &[u8]) -> Error {
-    let bits = |bytes: usize| u32::try_from(bytes.saturating_mul(8)).unwrap_or(u32::MAX);
     Error::Value { bits: bits(bytes.len()), max: bits(N) }
 }
 

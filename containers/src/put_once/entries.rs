@@ -8,7 +8,7 @@ use probeline_pipeline::{Distribution, Error, Placement, Plain, next_line};
 
 use super::Config;
 use super::bucket::{MAX_BYTES, Shape, is_written};
-use crate::element::{Begin, Bounded, Context, Element};
+use crate::element::{Begin, Bounded, Context, Element, bits, check_value};
 #[cfg(test)]
 use crate::model::{self, Mutant};
 use crate::phase::Find;
@@ -155,15 +155,11 @@ impl<K: Plain, V: Plain> Element for Entries<K, V> {
     fn machine(begin: Begin<'_, Self>, context: &Context<Shape>) -> Result<Self::Machine, Error> {
         let Begin { key, home: (group, home), action, .. } = begin;
         let Shape { key_bytes, value_bytes, .. } = context.detail;
-        let bits = |bytes: usize| u32::try_from(8 * bytes).unwrap_or(u32::MAX);
         if K::SIZE.is_none() && key.bytes().len() != key_bytes {
             return Err(Error::Key { bits: bits(key.bytes().len()), max: bits(key_bytes) });
         }
-        if let Action::Insert(value) = &action
-            && V::SIZE.is_none()
-            && value.bytes().len() != value_bytes
-        {
-            return Err(Error::Value { bits: bits(value.bytes().len()), max: bits(value_bytes) });
+        if let Action::Insert(value) = &action {
+            check_value(value, value_bytes)?;
         }
         Ok(Probe::new(group, Query { key: *key, home, action }))
     }

@@ -69,6 +69,21 @@ fn inserts_and_finds_are_linearizable() {
     }
 }
 
+/// Three clients, with a failed insert or with torn words.
+#[test]
+fn three_clients_are_linearizable() {
+    const FINDS: Scripts<Map> =
+        &[&[(A, insert(5))], &[(A, insert(6))], &[(A, Action::Find), (A, Action::Find)]];
+    for (scripts, tears, failures) in [
+        (FINDS, TEARS[0], 0),
+        (FINDS, TEARS[0], 1),
+        (SCRIPTS[4], TEARS[0], 1),
+        (SCRIPTS[4], TEARS[1], 0),
+    ] {
+        check(Network { owners: 1, failures, tears }, scripts).expect("an order");
+    }
+}
+
 #[test]
 fn detects_mutants() {
     for (mutant, tears) in [

@@ -6,7 +6,7 @@ use probeline_pipeline::{
 use probeline_transport::{Owner, SlotRange, Transport};
 
 use super::ring::{Context, Rings};
-use crate::element::Direct;
+use crate::element::{Direct, check_value};
 use crate::hash;
 #[cfg(test)]
 use crate::model::{self, Mutant};
@@ -21,7 +21,7 @@ pub enum Action<V> {
     Push(V),
     /// Pop the oldest value.
     Pop,
-    /// Take consecutive tickets, for values to store; part of a batch.
+    /// Take consecutive tickets, at most `in_flight`, for values to store; part of a batch.
     Take(u64),
     /// Store the value of a ticket that was taken; part of a batch.
     Store(u64, V),
@@ -89,6 +89,9 @@ impl<V: Plain> Machine for Access<V> {
 impl<V: Plain> Access<V> {
     /// Creates an operation, and decides its first post from what the client knows of the ring.
     pub(super) fn new(host: Owner, action: Action<V>, context: &Context) -> Result<Self, Error> {
+        if let Action::Push(value) | Action::Store(_, value) = &action {
+            check_value(value, context.detail.value_bytes)?;
+        }
         let head = context.view(host).head;
         let ticket = match action {
             Action::Store(ticket, _) | Action::Load(ticket) | Action::Advance(ticket, _) => ticket,
@@ -113,6 +116,11 @@ impl<V: Plain> Access<V> {
         }
     }
 
+    /// Returns whether a ring with these counters has room for the values of the operation.
+    fn has_room(&self, tail: u64, head: u64, context: &Context) -> bool {
+        tail.saturating_sub(head).saturating_add(self.count()) <= context.detail.capacity
+    }
+
     /// Takes the ticket, unless the ring may be full as far as the client knows.
     fn before_ticket(&self, context: &Context) -> Post {
         let Some(tail) = context.view(self.host).tail else { return Post::Tail };
@@ -121,8 +129,7 @@ impl<V: Plain> Access<V> {
         if model::has(Mutant::UndoesTickets) {
             return Post::Ticket;
         }
-        let has_room = tail.saturating_sub(head) + self.count() <= context.detail.capacity;
-        if has_room { Post::Ticket } else { Post::Head(tail) }
+        if self.has_room(tail, head, context) { Post::Ticket } else { Post::Head(tail) }
     }
 
     /// Writes the slot, unless its last value may not be popped yet.
@@ -198,9 +205,7 @@ impl<V: Plain> Access<V> {
         context.saw(self.host, seen);
         self.post = match self.post {
             Post::Tail => self.before_ticket(context),
-            Post::Head(tail)
-                if tail.saturating_sub(word) + self.count() > context.detail.capacity =>
-            {
+            Post::Head(tail) if !self.has_room(tail, word, context) => {
                 return Ok(Step::Done(Outcome::Full));
             }
             Post::Head(_) => Post::Ticket,
@@ -276,7 +281,9 @@ impl<V: Plain> Run<Context> for Access<V> {
                 port.read(0, slot, Self::local(context, port))?;
             }
             (Post::Claim, _) => {
-                port.compare_and_swap(0, head, self.ticket, self.ticket + self.count())?;
+                // No head is at a ticket from which on the sum wraps.
+                let next = self.ticket.wrapping_add(self.count());
+                port.compare_and_swap(0, head, self.ticket, next)?;
             }
         }
         Ok(Step::Wait)

@@ -91,6 +91,19 @@ fn pushes_and_pops_are_linearizable() {
     }
 }
 
+/// Two ranks push, the third pops; a push or a pop may fail.
+#[test]
+fn three_ranks_are_linearizable() {
+    const TWO_PUSH: Scripts<Ring> = &[&[push(5)], &[push(6)], &[POP, POP]];
+    const ALL: Scripts<Ring> = &[&[push(5), POP], &[push(6)], &[POP]];
+    for (scripts, failures, in_flight) in
+        [(TWO_PUSH, 0, 1), (TWO_PUSH, 1, 1), (ALL, 0, 1), (TWO_POP, 1, 1)]
+    {
+        let (worlds, _) = check(scripts, in_flight, failures).expect("every history has an order");
+        assert!(worlds > 100, "{worlds}");
+    }
+}
+
 /// A ring of the parts of batches: values by ticket, and the head.
 #[derive(Clone, Default)]
 struct Tickets {
