@@ -9,7 +9,9 @@
 //! [`Pipeline`] manages storage and tokens (operation, generation, part), and queues operations
 //! that found the transport full. Callers run operations with tags and
 //! [`poll_into`](Pipeline::poll_into), with blocking [`call`](Pipeline::call)s, with
-//! [`run_batch`](Pipeline::run_batch), or as futures ([`OperationFuture`]).
+//! [`run_batch`](Pipeline::run_batch), or as futures ([`OperationFuture`]). A [`Structure`] of a
+//! [`Kind`] is a pipeline with collective calls: a new data structure begins there
+//! (`docs/guide/add-a-structure.md`).
 //!
 //! [`Transport`]: probeline_transport::Transport
 //!

@@ -80,6 +80,8 @@
 //! roundtrips at high load factors. The command `probeline tune` measures a network and writes the
 //! best values to a file, which the feature `tuning` loads.
 //!
+//! Examples in the modules name the crates behind them: `probeline_table` is `probeline::table`.
+//!
 //! # Features
 //!
 //! | feature | module | needs |
@@ -92,14 +94,14 @@
 //! | `map` (default) | `map`: key-value cache | core only |
 //! | `map-files` | saving maps to files, and loading them | std |
 //! | `shm` (default) | `shm`: processes of one machine | Linux |
-//! | `sim` | `sim`: simulated owners in virtual time | alloc |
+//! | `sim` | `sim`: simulated owners in virtual time; with `std`, `sim::stage` runs blocking code on them | alloc |
 //! | `verbs` | `verbs`: RDMA NICs; with `pin` it allocates the window | alloc; libibverbs at run time |
 //! | `ucx`, `mpi` | `ucx`, `mpi`: for comparison | libucp at run time; an MPI library to build |
 //! | `exchange` | `exchange`: the ranks of a job | std |
 //! | `pin`, `hwloc` | `pin`: cores, NUMA nodes, huge pages | Linux; libhwloc to build |
 //! | `tuning` | `tuning`: the file of `probeline tune` | std |
 //! | `conformance` | [`transport`]`::conformance`: the suite for your own transport | std |
-//! | `serde`, `std` | the table's counters with serde; `sim` with owners in threads | |
+//! | `serde` | the table's counters with serde | |
 #![no_std]
 #![forbid(unsafe_code)]
 

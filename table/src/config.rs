@@ -103,7 +103,7 @@ impl Config {
     }
 
     /// Returns the engine sizes for this table with `operations` operations in flight. A builder of
-    /// an engine accepts them: `Builder::sizes(config.sizes(operations))`.
+    /// an engine takes them: `Builder::new(config.sizes(operations))`.
     #[must_use]
     pub const fn sizes(&self, operations: u32) -> Sizes {
         Sizes {

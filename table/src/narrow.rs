@@ -31,7 +31,7 @@ pub struct Narrow<C = [CacheEntry; 0]>(core::marker::PhantomData<C>);
 pub type Operation = probeline_pipeline::Operation<FindOrPut>;
 
 /// A set of 63-bit keys in the windows of all owners, over an engine `T`, with storage `S` (an
-/// array, a slice, a `Vec`) for operations in flight, and a cache `C`.
+/// array, a slice, a `Vec`) for operations in flight, and a cache `C`. [`Set`] has the methods.
 ///
 /// ```
 /// use probeline_shm::Builder;

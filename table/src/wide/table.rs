@@ -34,7 +34,7 @@ pub struct Wide<const W: usize>;
 pub type WideOperation<const W: usize> = probeline_pipeline::Operation<WideFindOrPut<W>>;
 
 /// A set of keys of `W` words in the windows of all owners, over an engine `T`, with storage `S`
-/// for operations in flight.
+/// for operations in flight. [`Set`] has the methods.
 ///
 /// The width is a constant of the type: a caller that knows it only at run time chooses among a few
 /// widths and fills a shorter key with zeros. Every owner opens the table with the same sizes,
