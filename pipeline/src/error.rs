@@ -18,7 +18,7 @@ pub enum Error {
     InProgress,
     /// Refused: the key has more bits than the structure's keys.
     #[error(
-        "the key has {bits} bits, keys of this structure at most {max}: open it for wider keys"
+        "the key has {bits} bits, keys of this structure at most {max}: use a structure for wider keys"
     )]
     Key {
         /// Bits of the key, from the lowest to the highest that is set.

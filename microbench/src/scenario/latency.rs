@@ -104,7 +104,7 @@ impl LatencyArgs {
         let within = self.load_factors.iter().all(|alpha| (STEP..=0.95).contains(alpha));
         if !rising || !within {
             return Err(Failure::usage(format!(
-                "load factors {:?} do not rise from {STEP} or more to 0.95 at most",
+                "load factors {:?}: give {STEP} to 0.95, in ascending order",
                 self.load_factors
             )));
         }
