@@ -7,8 +7,8 @@
 
 use core::time::Duration;
 use std::sync::LazyLock;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -39,11 +39,17 @@ pub(crate) fn waiting<R>(doing: &str, shown: bool, work: impl FnOnce() -> R) -> 
     Progress::new(None, shown).during(0, doing, work)
 }
 
-/// Executes `work` while a thread draws: first when the command has printed nothing for
+/// A thread that draws until this value is dropped: first when the command has printed nothing for
 /// [`QUIET_FOR`], then every [`REDRAW`].
-pub(crate) fn redrawing<R>(mut draw: impl FnMut() + Send, work: impl FnOnce() -> R) -> R {
-    let (done, ended) = channel::<()>();
-    thread::scope(|scope| {
+pub(crate) struct Redrawing {
+    done: Sender<()>,
+    /// `None` if the thread could not be started: then nothing is drawn.
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Redrawing {
+    fn start(draw: impl Fn() + Send + 'static) -> Self {
+        let (done, ended) = channel();
         let redraw = move || {
             let mut wait = QUIET_FOR.saturating_sub(BEGUN.elapsed());
             while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
@@ -51,12 +57,16 @@ pub(crate) fn redrawing<R>(mut draw: impl FnMut() + Send, work: impl FnOnce() ->
                 wait = REDRAW;
             }
         };
-        // If the thread cannot be started, `work` runs without drawing.
-        let _ = thread::Builder::new().spawn_scoped(scope, redraw);
-        let result = work();
-        drop(done);
-        result
-    })
+        Self { done, thread: thread::Builder::new().spawn(redraw).ok() }
+    }
+}
+
+impl Drop for Redrawing {
+    fn drop(&mut self) {
+        // Ignores errors: then the thread has ended already.
+        let _ = self.done.send(());
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
 }
 
 pub(crate) struct Progress {
@@ -93,7 +103,7 @@ impl Progress {
     }
 
     pub(crate) fn expecting(&mut self, done: u64, doing: &str, expected: Duration) {
-        if !self.shown || (self.bar.is_hidden() && !is_due(BEGUN.elapsed(), expected)) {
+        if !self.shown {
             return;
         }
         let message = match expected {
@@ -101,23 +111,35 @@ impl Progress {
             _ => doing.to_owned(),
         };
         let bar = &self.bar;
-        if bar.is_hidden() {
-            bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
         bar.set_message(probeline_report::results::printable::line(&message).into_owned());
         bar.set_position(done);
-        match expected {
-            // indicatif skips a drawing soon after another one, and no thread would repeat it.
-            long if long >= REDRAW => bar.force_draw(),
-            _ => bar.tick(),
+        if !bar.is_hidden() || is_due(BEGUN.elapsed(), expected) {
+            draw(bar, expected);
         }
     }
 
+    /// Executes `work`, which measures nothing, while a thread redraws the line.
     pub(crate) fn during<R>(&mut self, done: u64, doing: &str, work: impl FnOnce() -> R) -> R {
-        if !self.shown {
-            return work();
-        }
-        redrawing(|| self.expecting(done, doing, Duration::ZERO), work)
+        self.set(done, doing);
+        let _redrawing = self.redrawing();
+        work()
+    }
+
+    /// Redraws the line, as it is set last, until the returned value is dropped.
+    pub(crate) fn redrawing(&self) -> Option<Redrawing> {
+        let bar = self.bar.clone();
+        self.shown.then(|| Redrawing::start(move || draw(&bar, Duration::ZERO)))
+    }
+}
+
+fn draw(bar: &ProgressBar, expected: Duration) {
+    if bar.is_hidden() {
+        bar.set_draw_target(ProgressDrawTarget::stderr());
+    }
+    match expected {
+        // indicatif skips a drawing soon after another one, and no thread would repeat it.
+        long if long >= REDRAW => bar.force_draw(),
+        _ => bar.tick(),
     }
 }
 
@@ -129,6 +151,8 @@ impl Drop for Progress {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::TryRecvError;
+
     use super::*;
 
     #[test]
@@ -145,14 +169,14 @@ mod tests {
     #[test]
     fn redraws_during_long_work() {
         let (drawn, seen) = channel();
-        let draw = move || drawn.send(()).unwrap();
-        let result = redrawing(draw, || {
-            for _ in 0..2 {
-                seen.recv_timeout(Duration::from_secs(120)).unwrap();
-            }
-            7
-        });
-        assert_eq!(result, 7);
+        let redrawing = Redrawing::start(move || drawn.send(()).unwrap());
+        for _ in 0..2 {
+            seen.recv_timeout(Duration::from_secs(120)).unwrap();
+        }
+        drop(redrawing);
+        // The thread has ended, and with it the sender.
+        while seen.try_recv() == Ok(()) {}
+        assert_eq!(seen.try_recv(), Err(TryRecvError::Disconnected));
     }
 
     #[test]

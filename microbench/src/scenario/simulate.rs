@@ -17,7 +17,7 @@ use probeline_simulate::{latency, run_all, throughput};
 use crate::cli::{OutputArgs, chunk_buckets, heading, max_chunks, network};
 use crate::failure::Result;
 use crate::options::Options;
-use crate::progress::{Progress, redrawing};
+use crate::progress::Progress;
 use crate::run_report::{Files, RunReport, fields};
 use crate::table::{MAX_ENTRIES, in_flight, name_of, one_roundtrip, probing, read_ahead};
 use plan::Run;
@@ -195,6 +195,8 @@ const STEPS: u64 = 1000;
 impl SimulateArgs {
     fn all(&self, runs: &[Run], at_once: usize) -> Result<Vec<SimulateRow>> {
         let bar = Progress::new(STEPS * runs.len() as u64, true);
+        // Time is virtual, so a drawing thread does not affect it.
+        let redrawing = bar.redrawing();
         let bar = Mutex::new((bar, vec![0; runs.len()]));
         let numbered: Vec<_> = runs.iter().enumerate().collect();
         let draw = |at: usize, steps: u64| {
@@ -207,23 +209,20 @@ impl SimulateArgs {
                 bar.set(done.iter().sum(), &run.name());
             }
         };
-        let simulate = || {
-            run_all(&numbered, at_once, |&(at, run)| {
-                // The share is 0 to 1.
-                #[allow(clippy::cast_possible_truncation)]
-                let advance = |share: f64| draw(at, (share * STEPS as f64) as u64);
-                advance(0.0);
-                match run {
-                    Run::Latency(plan) => latency(plan, &advance).map(|rows| {
-                        rows.iter().map(|row| SimulateRow::latency(plan, row)).collect()
-                    }),
-                    Run::Throughput(plan) => throughput(plan, &advance)
-                        .map(|row| vec![SimulateRow::throughput(self, plan, &row)]),
-                }
-            })
-        };
-        // Time is virtual, so a drawing thread does not affect it.
-        let rows: Vec<Vec<SimulateRow>> = redrawing(|| draw(0, 0), simulate)?;
+        let rows = run_all(&numbered, at_once, |&(at, run)| {
+            // The share is 0 to 1.
+            #[allow(clippy::cast_possible_truncation)]
+            let advance = |share: f64| draw(at, (share * STEPS as f64) as u64);
+            advance(0.0);
+            match run {
+                Run::Latency(plan) => latency(plan, &advance)
+                    .map(|rows| rows.iter().map(|row| SimulateRow::latency(plan, row)).collect()),
+                Run::Throughput(plan) => throughput(plan, &advance)
+                    .map(|row| vec![SimulateRow::throughput(self, plan, &row)]),
+            }
+        });
+        drop(redrawing);
+        let rows: Vec<Vec<SimulateRow>> = rows?;
         Ok(rows.into_iter().flatten().collect())
     }
 
