@@ -1,16 +1,16 @@
-//! A job: the same scenario run by all ranks over one transport.
+//! A job: the same work of all ranks over one transport.
 
 use core::time::Duration;
+use std::sync::OnceLock;
 
 use probeline::exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
 use probeline::pin::{Affinity, MemoryPolicy, NodeId};
-use probeline::transport::{Completion, Exchange, Owner, Sizes, Token, Transport};
+use probeline::transport::{Completion, Exchange, Owner, Sizes, Token};
 use probeline_programs::Timed;
 
 use crate::agreement::{Agreement, Input};
 use crate::cli::{ExchangeName, JobArgs, TransportName};
-use crate::engines;
-use crate::engines::{open_shm, open_ucx, open_verbs};
+use crate::engines::{self, Engine, open_shm, open_ucx, open_verbs};
 use crate::failure::{Failure, Result};
 use crate::pinning::pin_rank;
 use crate::progress::waiting;
@@ -29,7 +29,7 @@ const FOR_A_PERSON_S: u64 = 600;
 /// as it needs. The engine of libibverbs detects a loss in the next poll.
 const POLLS_TO_ASK: u32 = 128;
 
-/// The needs of a scenario in its job.
+/// The needs of work in its job.
 #[derive(Default)]
 pub(crate) struct Needs {
     /// The sizes of the engine.
@@ -49,93 +49,80 @@ impl From<Sizes> for Needs {
     }
 }
 
-pub(crate) trait Scenario: Sync {
-    type Output: Send;
+/// Opens a further engine of these sizes together with the other ranks.
+pub(crate) type Open<'o> = dyn Fn(Sizes, &mut dyn Exchange) -> Result<Engine> + 'o;
 
-    fn needs(&self) -> Needs;
-
-    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output>;
-
-    /// Runs in a job. Without `open` it has one engine.
-    fn run_on<T: Timed>(
-        &self,
-        engine: &mut T,
-        _open: Option<&Open<'_, T>>,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Self::Output> {
-        self.run(engine, exchange)
-    }
+/// The engine of a rank, and what opens further ones.
+pub(crate) struct JobEngine<'o> {
+    pub(crate) current: Engine,
+    pub(crate) open: &'o Open<'o>,
 }
 
-/// Work on one engine, whatever its transport.
-pub(crate) struct Work<N, W> {
-    pub(crate) needs: N,
-    pub(crate) run: W,
-}
+/// The work of a rank.
+type Work<'w> = dyn Fn(&mut JobEngine<'_>, &mut dyn Exchange) -> Result<()> + Sync + 'w;
 
-impl<O: Send, N, W> Scenario for Work<N, W>
-where
-    N: Fn() -> Needs + Sync,
-    W: Fn(&mut dyn Timed, &mut dyn Exchange) -> Result<O> + Sync,
-{
-    type Output = O;
-
-    fn needs(&self) -> Needs {
-        (self.needs)()
-    }
-
-    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<O> {
-        (self.run)(engine, exchange)
-    }
-}
-
-/// Opens an engine of these sizes together with the other ranks.
-pub(crate) type Open<'e, T> = dyn Fn(Sizes, &mut dyn Exchange) -> Result<T> + 'e;
-
-/// The result of a job, on rank 0, and lines about its transport.
-pub(crate) type Ended<O> = (O, Vec<String>);
-
-/// Runs a scenario; `None` on every rank but 0.
-pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
-    match args.transport {
-        TransportName::Shm => run_on_machines(args, scenario, None, open_shm),
-        TransportName::Verbs => run_verbs(args, scenario),
-        TransportName::Ucx => {
-            let open = |sizes, _, exchange: &mut dyn Exchange| open_ucx(&args.ucx, sizes, exchange);
-            run_on_machines(args, scenario, None, open)
+/// Runs `work` on all ranks. Returns its result on rank 0 and lines about the transport; `None` on
+/// every rank but 0.
+pub(crate) fn run<O: Send + Sync>(
+    args: &JobArgs,
+    needs: &Needs,
+    work: impl Fn(&mut JobEngine<'_>, &mut dyn Exchange) -> Result<O> + Sync,
+) -> Result<Option<(O, Vec<String>)>> {
+    let output = OnceLock::new();
+    let transport = run_ranks(args, needs, &|engine, exchange| {
+        let mine = work(engine, exchange)?;
+        if exchange.me() == Owner(0) {
+            output.get_or_init(|| mine);
         }
+        Ok(())
+    })?;
+    Ok(output.into_inner().zip(transport))
+}
+
+/// Runs `work` on all ranks. Returns lines about the transport; `None` on every rank but 0.
+fn run_ranks(args: &JobArgs, needs: &Needs, work: &Work<'_>) -> Result<Option<Vec<String>>> {
+    match args.transport {
+        TransportName::Shm => run_on_machines(args, needs, work, None, &open_shm),
+        TransportName::Verbs => run_verbs(args, needs, work),
+        TransportName::Ucx => run_on_machines(args, needs, work, None, &|sizes, _, exchange| {
+            open_ucx(&args.ucx, sizes, exchange)
+        }),
         #[cfg(feature = "mpi")]
-        TransportName::Mpi => run_mpi(args, scenario),
+        TransportName::Mpi => run_mpi(args, needs, work),
         #[cfg(not(feature = "mpi"))]
         TransportName::Mpi => Err(JobArgs::no_mpi()),
-        TransportName::Sim => run_sim(args, scenario).map(Some),
+        TransportName::Sim => run_sim(args, needs, work).map(Some),
     }
+}
+
+/// Refuses a further engine over a transport that has one in a job.
+fn refuse_engine(_: Sizes, _: &mut dyn Exchange) -> Result<Engine> {
+    Err(Failure::new("this transport has one engine in a job"))
 }
 
 #[cfg(feature = "mpi")]
-fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
+fn run_mpi(args: &JobArgs, needs: &Needs, work: &Work<'_>) -> Result<Option<Vec<String>>> {
     // Read before any thread is pinned, including MPI's own.
     let affinity = Affinity::take();
-    let needs = scenario.needs();
-    let (world, mut members) = crate::mpi_job::join(args, &needs)?;
+    let (world, mut members) = crate::mpi_job::join(args, needs)?;
     let mut transport = Vec::new();
     pin_rank(&args.place, None, &affinity, &mut members, &mut transport)?;
-    let (mut engine, line) = engines::open_mpi(needs.sizes, &mut members)?;
+    let (current, line) = engines::open_mpi(needs.sizes, &mut members)?;
     transport.insert(0, line);
-    let output = scenario.run_on(&mut engine, None, &mut members);
-    let output = output.unwrap_or_else(|failure| {
+    let mut engine = JobEngine { current, open: &refuse_engine };
+    if let Err(failure) = work(&mut engine, &mut members) {
         // Printed first: the other ranks may wait for this one in a collective call, until its
         // limit.
         failure.show();
         world.abort(1)
-    });
+    }
     members.barrier()?;
-    Ok((members.me() == Owner(0)).then_some((output, transport)))
+    Ok((members.me() == Owner(0)).then_some(transport))
 }
 
-fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
+fn run_verbs(args: &JobArgs, needs: &Needs, work: &Work<'_>) -> Result<Option<Vec<String>>> {
     let device = args.verbs.device.as_deref();
-    let builder = engines::verbs_builder(&args.verbs, scenario.needs().sizes)?;
+    let builder = engines::verbs_builder(&args.verbs, needs.sizes)?;
     if args.meeting.rendezvous.is_none() && args.meeting.server().is_none() && !is_launched()? {
         // Fails before ranks are started. Ranks that meet over TCP may be on several machines. They
         // fail together when they open their engines.
@@ -143,36 +130,38 @@ fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S
     }
     let near =
         device.and_then(|name| probeline::pin::device_node("/sys".as_ref(), name).ok().flatten());
-    let open = |sizes, memory, exchange: &mut dyn Exchange| {
+    run_on_machines(args, needs, work, near, &|sizes, memory, exchange| {
         open_verbs(&args.verbs, sizes, memory, exchange)
-    };
-    run_on_machines(args, scenario, near, open)
+    })
 }
 
-/// Runs a scenario on ranks that are processes, pinned close to `near` if that is known. `open`
-/// opens the engine of a rank and returns it with a line about it.
-fn run_on_machines<S: Scenario, E: Timed>(
+/// Opens an engine of these sizes and returns it with a line about it.
+type OpenFirst<'o> =
+    dyn Fn(Sizes, MemoryPolicy, &mut dyn Exchange) -> Result<(Engine, String)> + 'o;
+
+/// Runs `work` on ranks that are processes, pinned close to `near` if that is known.
+fn run_on_machines(
     args: &JobArgs,
-    scenario: &S,
+    needs: &Needs,
+    work: &Work<'_>,
     near: Option<NodeId>,
-    open: impl Fn(Sizes, MemoryPolicy, &mut dyn Exchange) -> Result<(E, String)>,
-) -> Result<Option<Ended<S::Output>>> {
+    open: &OpenFirst<'_>,
+) -> Result<Option<Vec<String>>> {
     // Read before any thread is pinned: afterwards the mask is that of the pinned thread.
     let affinity = Affinity::take();
-    let needs = scenario.needs();
-    let (mut job, last_line) = join(args, &needs)?;
+    let (mut job, last_line) = join(args, needs)?;
     let me = job.me();
     let mut transport = Vec::new();
     let memory = pin_rank(&args.place, near, &affinity, &mut job, &mut transport)?;
     let first = || open(needs.sizes, memory, &mut job);
-    let (mut engine, line) = waiting("opening the transport", me == Owner(0), first)?;
+    let (current, line) = waiting("opening the transport", me == Owner(0), first)?;
     transport.insert(0, line);
     let next = |sizes: Sizes, exchange: &mut dyn Exchange| Ok(open(sizes, memory, exchange)?.0);
-    let output = scenario
-        .run_on(&mut engine, Some(&next), &mut job)
-        .map_err(|failure| name_first_lost(failure, &mut engine))?;
+    let mut engine = JobEngine { current, open: &next };
+    work(&mut engine, &mut job)
+        .map_err(|failure| name_first_lost(failure, engine.current.timed()))?;
     leave(job, last_line)?;
-    Ok((me == Owner(0)).then_some((output, transport)))
+    Ok((me == Owner(0)).then_some(transport))
 }
 
 /// Leaves the job together with the other ranks, and prints `last_line`.
@@ -188,7 +177,7 @@ fn leave(mut job: Job, last_line: Option<String>) -> Result<()> {
 
 /// Names the rank that was lost first. Ranks that exit because of that loss look lost to the
 /// exchange too; only the engine records which one was first.
-fn name_first_lost<E: Transport>(failure: Failure, engine: &mut E) -> Failure {
+fn name_first_lost(failure: Failure, engine: &mut dyn Timed) -> Failure {
     if !failure.is_loss() {
         return failure;
     }
@@ -253,7 +242,7 @@ pub(crate) fn is_launched() -> Result<bool> {
     Ok(probeline::exchange::Launch::of_several()?.is_some())
 }
 
-fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>> {
+fn run_sim(args: &JobArgs, needs: &Needs, work: &Work<'_>) -> Result<Vec<String>> {
     let two_nodes = args.nodes.two_nodes.is_some();
     if args.meeting.rendezvous.is_some() || two_nodes || is_launched()? {
         return Err(Failure::usage(
@@ -261,7 +250,6 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
              launcher and --rendezvous or --two-nodes",
         ));
     }
-    let needs = scenario.needs();
     let config = probeline::sim::Config {
         seed: args.seed,
         model: args.sim.model(args.ranks)?,
@@ -269,12 +257,11 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
         ..probeline::sim::Config::new(args.ranks, needs.sizes)
     };
     let cluster = probeline::sim::Cluster::new(config)?;
-    let outputs =
-        probeline::sim::stage::run(&cluster, |mut engine, mut exchange| -> Result<S::Output> {
-            let output = scenario.run_on(&mut engine, None, &mut exchange)?;
-            exchange.barrier()?;
-            Ok(output)
-        })?;
+    let ended = probeline::sim::stage::run(&cluster, |engine, mut exchange| -> Result<()> {
+        let mut engine = JobEngine { current: Engine::Sim(engine), open: &refuse_engine };
+        work(&mut engine, &mut exchange)?;
+        Ok(exchange.barrier()?)
+    })?;
     let transport = vec![
         format!(
             "sim, {} owners, {}, seed {}; times are virtual",
@@ -285,18 +272,16 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
         format!("trace {:016x}", cluster.trace_hash()),
     ];
     let mut failures = Vec::new();
-    let mut output = None;
-    for (rank, ended) in (0..).zip(outputs) {
+    for (rank, ended) in (0..).zip(ended) {
         match ended {
-            Ok(of_rank) => output = output.or(Some(of_rank)),
+            Ok(()) => {}
             // Printed once if every rank fails with it.
             Err(failure) if failure.is_everywhere() => return Err(failure),
             Err(failure) => failures.push(format!("rank {rank}: {failure}")),
         }
     }
-    let output = match output {
-        Some(output) if failures.is_empty() => output,
-        _ => return Err(Failure::new(failures.join("; "))),
-    };
-    Ok((output, transport))
+    if !failures.is_empty() {
+        return Err(Failure::new(failures.join("; ")));
+    }
+    Ok(transport)
 }

@@ -1,7 +1,6 @@
 //! `bale`: runs an irregular kernel of the benchmark suite bale.
 
 use clap::{Args, ValueEnum, value_parser};
-use probeline::transport::Exchange;
 use probeline_programs::Timed;
 use probeline_programs::bale::{self, Access, Graph, Kernel, Outcome, Stars};
 use probeline_report::results::format::{fixed, millions, text};
@@ -10,7 +9,6 @@ use probeline_report::results::row;
 use super::{report_job, without_cpu_time};
 use crate::cli::{JobArgs, name};
 use crate::failure::{Failure, Result};
-use crate::job::Work;
 use crate::run_report::fields;
 use crate::units::{rate, thousands};
 
@@ -129,14 +127,12 @@ pub(crate) fn run(mut args: BaleArgs) -> Result<()> {
     checked.map_err(|error| Failure::usage(error.to_string()))?;
     let sizes = kernel.sizes(access, args.job.ranks);
     args.job.set_window_bytes(&sizes)?;
-    let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| {
+    let reported = report_job("bale", &args.job, sizes, |engine, exchange| {
+        let engine = engine.current.timed();
         let clock = |engine: &&mut dyn Timed| engine.now_ns();
         Ok(bale::run(&kernel, access, args.job.seed, engine, clock, exchange)?)
-    };
-    let bench = Work { needs: || sizes.into(), run: work };
-    let Some((mut report, files, outcome)) = report_job("bale", &args.job, &bench)? else {
-        return Ok(());
-    };
+    })?;
+    let Some((mut report, files, outcome)) = reported else { return Ok(()) };
     let row = args.row(&outcome);
     report.parameters(fields!(args; size, operations, degree));
     report.parameter("kron", args.kron.as_ref().map(ToString::to_string));

@@ -15,7 +15,6 @@ use super::limits::TableLimit;
 use super::report_job;
 use crate::cli::{JobArgs, MAX_ROUNDS, TransportName, name, on_off, one_of, rounds, within};
 use crate::failure::Result;
-use crate::job::Work;
 use crate::keys::Keys;
 use crate::progress::Progress;
 use crate::run_report::{answer, fields, side_by_side};
@@ -111,11 +110,10 @@ enum KeysName {
 pub(crate) fn run(mut args: MapArgs) -> Result<()> {
     args.job.resolve(Size::mib(256), Size::mib(32), &[entries::BUCKET_WORDS])?;
     args.check()?;
-    let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| args.rows(engine, exchange);
-    let bench = Work { needs: || args.sizes().into(), run: work };
-    let Some((mut report, files, rows)) = report_job("bench-map", &args.job, &bench)? else {
-        return Ok(());
-    };
+    let reported = report_job("bench-map", &args.job, args.sizes(), |engine, exchange| {
+        args.rows(engine.current.timed(), exchange)
+    })?;
+    let Some((mut report, files, rows)) = reported else { return Ok(()) };
     report.parameter("buckets_per_rank", args.buckets_per_owner());
     report.parameter("ops_per_rank", args.ops);
     report.parameters(fields!(args; rounds, batch, in_flight));

@@ -12,7 +12,6 @@ use probeline_report::results::row;
 use super::{report_job, without_cpu_time};
 use crate::cli::{JobArgs, TransportName, name, rounds};
 use crate::failure::{Failure, Result};
-use crate::job::Work;
 use crate::series::median;
 use crate::table::batch;
 use crate::units::rate;
@@ -71,7 +70,8 @@ pub(crate) fn run(mut args: QueueArgs) -> Result<()> {
     let config = Config { in_flight: IN_FLIGHT, ..Config::new(values * u64::from(ranks)) };
     let sizes = config.sizes::<u64>(ranks, IN_FLIGHT);
     args.job.set_window_bytes(&sizes)?;
-    let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| {
+    let reported = report_job("bench-queue", &args.job, sizes, |engine, exchange| {
+        let engine = engine.current.timed();
         let operations = vec![Operation::EMPTY; IN_FLIGHT as usize];
         let mut queue = Queue::open(engine, config, operations, exchange)?;
         let mut rows = Vec::new();
@@ -92,11 +92,8 @@ pub(crate) fn run(mut args: QueueArgs) -> Result<()> {
             }
         }
         Ok(rows)
-    };
-    let bench = Work { needs: || sizes.into(), run: work };
-    let Some((mut report, files, rows)) = report_job("bench-queue", &args.job, &bench)? else {
-        return Ok(());
-    };
+    })?;
+    let Some((mut report, files, rows)) = reported else { return Ok(()) };
     let rows: Vec<QueueRow> = rows;
     report.summary = rows.iter().map(QueueRow::answer).collect();
     report.parameter("values_per_rank", values);

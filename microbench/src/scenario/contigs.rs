@@ -14,8 +14,9 @@ use probeline_report::results::row;
 use super::kmers::{SequenceArgs, TABLE_SIZE_HELP, is_shared, progress};
 use super::report_job;
 use crate::cli::{JobArgs, with_several_engines};
+use crate::engines::Engine;
 use crate::failure::{Failure, Result};
-use crate::job::{Needs, Open, Scenario};
+use crate::job::JobEngine;
 use crate::units::{counted, thousands};
 
 #[derive(Args, Clone, Debug)]
@@ -43,13 +44,6 @@ pub(crate) struct ContigsArgs {
     pub(crate) job: JobArgs,
 }
 
-/// The files, which every rank examines itself, and the parameters.
-struct Search {
-    args: ContigsArgs,
-    inputs: Inputs,
-    options: Options,
-}
-
 row! {
     pub(crate) struct ContigsRow {
         k: u32 = "bases of a k-mer" => ("k", text),
@@ -74,13 +68,17 @@ pub(crate) fn run(mut args: ContigsArgs) -> Result<()> {
     };
     checked.map_err(|error| Failure::usage(error.to_string()))?;
     args.sequences.check_outputs(&[("--out", &args.out)], &[], &args.job)?;
-    let search = Search { args, inputs, options };
-    let Some((mut report, files, row)) = report_job("contigs", &search.args.job, &search)? else {
-        return Ok(());
-    };
-    report.parameter("min_count", search.args.min_count);
-    report.parameter("max_table_bytes", search.options.kmers.max_table_bytes);
-    report.parameter("filter_bytes", search.options.kmers.filter_bytes);
+    let needs = args.sequences.needs(&inputs, &[&args.out], &args.job);
+    let reported = report_job("contigs", &args.job, needs, |engine, exchange| {
+        match args.sequences.is_narrow() {
+            true => args.find::<u64>(&inputs, &options, engine, exchange),
+            false => args.find::<u128>(&inputs, &options, engine, exchange),
+        }
+    })?;
+    let Some((mut report, files, row)) = reported else { return Ok(()) };
+    report.parameter("min_count", args.min_count);
+    report.parameter("max_table_bytes", options.kmers.max_table_bytes);
+    report.parameter("filter_bytes", options.kmers.filter_bytes);
     let ContigsRow { k, kmers, unitigs, n50, seconds, .. } = row;
     report.summary = vec![format!(
         "contigs: {} of {} {k}-mers, N50 {}, in {seconds:.2} s",
@@ -95,61 +93,39 @@ pub(crate) fn run(mut args: ContigsArgs) -> Result<()> {
     report.publish(files)
 }
 
-impl Search {
-    fn find<K: Kmer, T: Timed>(
+impl ContigsArgs {
+    fn find<K: Kmer>(
         &self,
-        engine: &mut dyn Timed,
-        open: &Open<'_, T>,
+        inputs: &Inputs,
+        options: &Options,
+        engine: &mut JobEngine<'_>,
         exchange: &mut dyn Exchange,
     ) -> Result<ContigsRow> {
+        let JobEngine { current, open } = engine;
+        let engine = current.timed();
         let start_ns = engine.now_ns();
         let ranks = exchange.owners();
-        let advance = progress(&self.options.kmers, &self.inputs, exchange);
-        let lanes = (!is_shared(&self.args.job)).then_some(&mut *engine);
-        let opened: &mut Option<T> = &mut None;
+        let advance = progress(&options.kmers, inputs, exchange);
+        let lanes = (!is_shared(&self.job)).then_some(&mut *engine);
+        let opened: &mut Option<Engine> = &mut None;
         let found = contigs::run::<K, _, &mut dyn Timed, Failure>(
-            &self.options,
-            &self.inputs,
+            options,
+            inputs,
             lanes,
             move |sizes, exchange| {
                 // Moved out of the closure, which is called once.
                 let opened = opened;
-                Ok(opened.insert(open(sizes, exchange)?))
+                Ok(opened.insert(open(sizes, exchange)?).timed())
             },
             exchange,
             advance,
         )?;
         let seconds = (engine.now_ns() - start_ns) as f64 / 1e9;
-        if let Some(path) = &self.args.out {
-            found.write(path, self.args.sorted, exchange)?;
+        if let Some(path) = &self.out {
+            found.write(path, self.sorted, exchange)?;
         }
         let Totals { kmers, unitigs, cycles, bases, longest, n50 } = found.totals;
-        let k = self.options.kmers.k;
+        let k = options.kmers.k;
         Ok(ContigsRow { k, ranks, kmers, unitigs, cycles, bases, longest, n50, seconds })
-    }
-}
-
-impl Scenario for Search {
-    type Output = ContigsRow;
-
-    fn needs(&self) -> Needs {
-        self.args.sequences.needs(&self.inputs, &[&self.args.out], &self.args.job)
-    }
-
-    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
-        self.run_on(engine, None, exchange)
-    }
-
-    fn run_on<T: Timed>(
-        &self,
-        engine: &mut T,
-        open: Option<&Open<'_, T>>,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Self::Output> {
-        let open = open.ok_or_else(|| Failure::new("this transport has one engine in a job"))?;
-        match self.args.sequences.is_narrow() {
-            true => self.find::<u64, T>(engine, open, exchange),
-            false => self.find::<u128, T>(engine, open, exchange),
-        }
     }
 }

@@ -3,7 +3,6 @@
 use clap::{Args, ValueEnum};
 use probeline::dsm::Stats;
 use probeline::transport::{Exchange, ExchangeError};
-use probeline_programs::Timed;
 use probeline_programs::dsm::{
     self, Blocks, Buffers, Class, Costs, Options, Program, Protocol, Run,
 };
@@ -13,7 +12,7 @@ use probeline_report::results::row;
 use super::{report_job, without_cpu_time};
 use crate::cli::{JobArgs, TransportName, name, one_of};
 use crate::failure::{Failure, Result};
-use crate::job::{Needs, Work};
+use crate::job::Needs;
 use crate::run_report::fields;
 use crate::size::Size;
 
@@ -207,14 +206,12 @@ pub(crate) fn run(mut args: DsmArgs) -> Result<()> {
     }
     let sizes = options.sizes(args.job.ranks);
     args.job.set_window_bytes(&sizes)?;
-    let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| {
-        let run = dsm::run(&options, engine, exchange)?;
+    let needs = Needs { orders_atomics: true, ..sizes.into() };
+    let reported = report_job("dsm", &args.job, needs, |engine, exchange| {
+        let run = dsm::run(&options, engine.current.timed(), exchange)?;
         DsmRow::new(&args, &run, exchange)
-    };
-    let bench = Work { needs: || Needs { orders_atomics: true, ..sizes.into() }, run: work };
-    let Some((mut report, files, row)) = report_job("dsm", &args.job, &bench)? else {
-        return Ok(());
-    };
+    })?;
+    let Some((mut report, files, row)) = reported else { return Ok(()) };
     report.parameters(
         fields!(args; side, bodies, diff_depth, read_pages, handler_ns, flop_ps, byte_ps),
     );

@@ -11,13 +11,13 @@ use clap::builder::TypedValueParser;
 use clap::{Args, ValueHint};
 use probeline::table::{Config, OneRoundtrip};
 use probeline::transport::{Exchange, Owner};
+use probeline_programs::Error;
 use probeline_programs::explore::{
     self, Ending, Exploration, Explored, MAX_TREES_BYTES, Property, StatesChoice,
 };
 use probeline_programs::petri::{Invariant, LoadError, Net, Packing};
-use probeline_programs::{Error, Timed};
 
-use self::host::{Host, JobEngine};
+use self::host::Host;
 use self::row::ExploreRow;
 use super::report_job;
 use crate::agreement::Input;
@@ -25,7 +25,7 @@ use crate::cli::{ChunkArgs, JobArgs, TransportName, heading, one_of, power_of_tw
 use crate::digest::Digest;
 use crate::failure::{Failure, REFUTED, Result};
 use crate::interrupt::Interrupt;
-use crate::job::{Needs, Open, Scenario};
+use crate::job::{JobEngine, Needs};
 use crate::progress::Progress;
 use crate::run_report::fields;
 use crate::size::Size;
@@ -157,9 +157,10 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     let (args, exploration) = (&job.args, &job.exploration);
     // The other ranks exit with success: a launcher would end rank 0 before its report if another
     // rank failed.
-    let Some((mut report, files, explored)) = report_job("explore", &args.job, &job)? else {
-        return Ok(ExitCode::SUCCESS);
-    };
+    let reported = report_job("explore", &args.job, job.needs(), |engine, exchange| {
+        job.explore(engine, exchange)
+    })?;
+    let Some((mut report, files, explored)) = reported else { return Ok(ExitCode::SUCCESS) };
     report.parameters(fields!(args.chunks; chunk_buckets, max_chunks));
     report.parameters(fields!(args.expand; batch, recent_states, all_successors));
     report.parameter("states", name_of(args.states));
@@ -194,9 +195,7 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     Ok(status)
 }
 
-impl Scenario for Job {
-    type Output = Explored;
-
+impl Job {
     fn needs(&self) -> Needs {
         let model = &self.args.model;
         // Lists of numbers, each after its length.
@@ -228,22 +227,12 @@ impl Scenario for Job {
         Needs { inputs, ..self.exploration.sizes().into() }
     }
 
-    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
-        self.run_on(engine, None, exchange)
-    }
-
-    fn run_on<T: Timed>(
-        &self,
-        engine: &mut T,
-        open: Option<&Open<'_, T>>,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Self::Output> {
+    fn explore(&self, engine: &mut JobEngine<'_>, exchange: &mut dyn Exchange) -> Result<Explored> {
         Interrupt::watch(exchange)?;
         let (args, exploration) = (&self.args, &self.exploration);
-        let mut engine = JobEngine { current: engine, open };
         let progress = Progress::new(None, exchange.me() == Owner(0));
         let mut host = Host { table: &args.pipeline.table, progress };
-        let explored = explore::run(exploration, &mut engine, &mut host, exchange);
+        let explored = explore::run(exploration, engine, &mut host, exchange);
         let explored = explored.map_err(|error| match error {
             Error::OutOfRoom(reason) => self.out_of_room(&reason),
             Error::Growing { bytes, error } => {

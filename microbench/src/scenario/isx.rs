@@ -1,8 +1,6 @@
 //! `isx`: sorts random integers over all ranks, as the benchmark ISx.
 
 use clap::{Args, value_parser};
-use probeline::transport::Exchange;
-use probeline_programs::Timed;
 use probeline_programs::isx::{self, Carrier, Options, Times};
 use probeline_report::results::format::{fixed, millions, text};
 use probeline_report::results::row;
@@ -10,7 +8,6 @@ use probeline_report::results::row;
 use super::{report_job, without_cpu_time};
 use crate::cli::{JobArgs, one_of};
 use crate::failure::{Failure, Result};
-use crate::job::Work;
 use crate::table::name_of;
 use crate::units::{rate, thousands};
 
@@ -59,14 +56,12 @@ pub(crate) fn run(mut args: IsxArgs) -> Result<()> {
     checked.map_err(|error| Failure::usage(error.to_string()))?;
     let sizes = options.sizes(args.job.ranks);
     args.job.set_window_bytes(&sizes)?;
-    let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| {
+    let reported = report_job("isx", &args.job, sizes, |engine, exchange| {
+        let engine = engine.current.timed();
         let (times, _) = isx::run(&options, engine, |engine| engine.now_ns(), exchange)?;
         Ok(IsxRow::new(&options, exchange.owners(), &times))
-    };
-    let sort = Work { needs: || sizes.into(), run: work };
-    let Some((mut report, files, row)) = report_job("isx", &args.job, &sort)? else {
-        return Ok(());
-    };
+    })?;
+    let Some((mut report, files, row)) = reported else { return Ok(()) };
     let IsxRow { keys, seconds, keys_per_s, .. } = row;
     report.summary = vec![format!(
         "isx: {} keys sorted in {seconds:.3} s, {}",

@@ -16,7 +16,7 @@ use crate::agreement::Input;
 use crate::cli::{JobArgs, TransportName};
 use crate::digest::Digest;
 use crate::failure::{Failure, Result};
-use crate::job::{Needs, Work};
+use crate::job::Needs;
 use crate::machine::memory_available;
 use crate::output_file::{OutputFile, check_distinct};
 use crate::progress::Progress;
@@ -221,18 +221,17 @@ pub(crate) fn run(mut args: KmersArgs) -> Result<()> {
     let written = [("--out", &args.out), ("--out-binary", &args.out_binary)];
     let others = [("--histogram", &args.histogram)];
     args.sequences.check_outputs(&written, &others, &args.job)?;
-    let work =
-        |engine: &mut dyn Timed, exchange: &mut dyn Exchange| match args.sequences.is_narrow() {
-            true => args.count::<u64>(&inputs, &options, engine, exchange),
-            false => args.count::<u128>(&inputs, &options, engine, exchange),
-        };
-    let needs = || args.sequences.needs(&inputs, &[&args.out, &args.out_binary], &args.job);
-    let count = Work { needs, run: work };
+    let needs = args.sequences.needs(&inputs, &[&args.out, &args.out_binary], &args.job);
     let mut histogram =
         args.histogram.as_ref().map(|path| OutputFile::of(path, args.job.reports())).transpose()?;
-    let Some((mut report, files, (row, counts))) = report_job("kmers", &args.job, &count)? else {
-        return Ok(());
-    };
+    let reported = report_job("kmers", &args.job, needs, |engine, exchange| {
+        let engine = engine.current.timed();
+        match args.sequences.is_narrow() {
+            true => args.count::<u64>(&inputs, &options, engine, exchange),
+            false => args.count::<u128>(&inputs, &options, engine, exchange),
+        }
+    })?;
+    let Some((mut report, files, (row, counts))) = reported else { return Ok(()) };
     if let Some(file) = &mut histogram {
         let lines = (1..).zip(&counts[1..]).filter(|(_, kmers)| **kmers > 0);
         file.write(&lines.map(|(count, kmers)| format!("{count} {kmers}\n")).collect::<String>())?;

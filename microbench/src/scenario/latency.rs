@@ -20,8 +20,9 @@ use self::rounds::Rounds;
 use self::row::LatencyRow;
 use super::{OPERATIONS, peer, report_job};
 use crate::cli::{ChunkListArgs, JobArgs, max_chunks, rounds, seconds, with_default};
+use crate::engines::Measurement;
 use crate::failure::{Failure, Result};
-use crate::job::{Needs, Scenario};
+use crate::job::Needs;
 use crate::meter::WORDS;
 use crate::progress::Progress;
 use crate::run_report::fields;
@@ -84,11 +85,10 @@ pub(crate) struct LatencyArgs {
 pub(crate) fn run(mut args: LatencyArgs) -> Result<()> {
     args.job.resolve(Size::mib(32), Size::mib(1), &args.chunks.chunk_buckets)?;
     args.check()?;
-    let Some((mut report, files, (rows, clock_ns))) =
-        report_job("bench-latency", &args.job, &args)?
-    else {
-        return Ok(());
-    };
+    let reported = report_job("bench-latency", &args.job, args.needs(), |engine, exchange| {
+        engine.current.measure(&args, exchange)
+    })?;
+    let Some((mut report, files, (rows, clock_ns))) = reported else { return Ok(()) };
     report.parameters(fields!(args; max_chunks, ops, seconds_per_measurement, rounds));
     report.parameters(args.table.parameters(&args.config(8)));
     report.summary = args.summary(&rows);
@@ -188,11 +188,6 @@ impl LatencyArgs {
             fewest.operations
         ))
     }
-}
-
-impl Scenario for LatencyArgs {
-    /// The rows, and the cost of reading the clock in nanoseconds.
-    type Output = (Vec<LatencyRow>, u64);
 
     fn needs(&self) -> Needs {
         let longest = self.chunks.chunk_buckets.iter().chain(&WORDS).max();
@@ -206,6 +201,11 @@ impl Scenario for LatencyArgs {
             ..Sizes { slots: free_slot().0 + 1, depth: FILLING_DEPTH, ..sizes }.into()
         }
     }
+}
+
+impl Measurement for LatencyArgs {
+    /// The rows, and the cost of reading the clock in nanoseconds.
+    type Output = (Vec<LatencyRow>, u64);
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
         let measures = exchange.me() == Owner(0);

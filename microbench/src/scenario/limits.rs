@@ -15,8 +15,9 @@ use self::row::{LimitsRow, Round};
 pub(crate) use self::table_limit::TableLimit;
 use super::{broadcast, peer, report_job};
 use crate::cli::{JobArgs, TransportName, rounds, seconds, with_default};
+use crate::engines::Measurement;
 use crate::failure::Result;
-use crate::job::{Needs, Scenario};
+use crate::job::Needs;
 use crate::machine::memory_available;
 use crate::meter::{Meter, Operation, Plan, WORDS};
 use crate::progress::Progress;
@@ -55,9 +56,10 @@ pub(crate) struct LimitsArgs {
 
 pub(crate) fn run(mut args: LimitsArgs) -> Result<()> {
     args.job.resolve_with(windows, &[])?;
-    let Some((mut report, files, output)) = report_job("limits", &args.job, &args)? else {
-        return Ok(());
-    };
+    let reported = report_job("limits", &args.job, args.needs(), |engine, exchange| {
+        engine.current.measure(&args, exchange)
+    })?;
+    let Some((mut report, files, output)) = reported else { return Ok(()) };
     report.parameters(fields!(args; in_flight, seconds_per_measurement, rounds));
     report.rows = row::rows(args.job.ranks, &output);
     report.summary = row::summary(&args.job.transport.name(), &report.rows);
@@ -91,10 +93,6 @@ impl LimitsArgs {
         }
         notes
     }
-}
-
-impl Scenario for LimitsArgs {
-    type Output = Vec<Round>;
 
     fn needs(&self) -> Needs {
         let sizes = Sizes {
@@ -105,6 +103,10 @@ impl Scenario for LimitsArgs {
         };
         Needs { longest_alone: self.time(), ..sizes.into() }
     }
+}
+
+impl Measurement for LimitsArgs {
+    type Output = Vec<Round>;
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
         let leads = exchange.me() == Owner(0);

@@ -31,7 +31,7 @@ use serde::de::DeserializeOwned;
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::findings;
-use crate::job::{self, Scenario};
+use crate::job::{self, JobEngine, Needs};
 use crate::run_report::{Files, RunReport};
 
 /// Operations of blocking calls: one operation, and a previous one whose read-ahead may still
@@ -49,19 +49,20 @@ fn broadcast<V: Serialize + DeserializeOwned>(exchange: &mut dyn Exchange, mine:
     first.ok_or_else(|| Failure::new("the job has no rank"))
 }
 
-/// A report without its rows, its files, and the output of a scenario.
+/// A report without its rows, its files, and the output of rank 0.
 type Reported<R, O> = (RunReport<R>, Files, O);
 
-/// Runs a scenario of a job, whose result rank 0 reports.
-fn report_job<S: Scenario, R: Row>(
+/// Runs `work` on all ranks of a job, whose result rank 0 reports.
+fn report_job<R: Row, O: Send + Sync>(
     command: &'static str,
     job: &JobArgs,
-    scenario: &S,
-) -> Result<Option<Reported<R, S::Output>>> {
+    needs: impl Into<Needs>,
+    work: impl Fn(&mut JobEngine<'_>, &mut dyn Exchange) -> Result<O> + Sync,
+) -> Result<Option<Reported<R, O>>> {
     let files = Files::open(&job.output, job.reports())?;
     // Created before the run, so that the reported load of the machine excludes it.
     let mut report = RunReport::new(command);
-    let Some((output, transport)) = job::run(job, scenario)? else { return Ok(None) };
+    let Some((output, transport)) = job::run(job, &needs.into(), work)? else { return Ok(None) };
     if job.transport == TransportName::Verbs {
         report.doctor.extend(findings::examine_device_in(&transport));
     }

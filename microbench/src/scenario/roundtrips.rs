@@ -11,7 +11,6 @@ use probeline_report::results::{Layout, row};
 use super::{OPERATIONS, report_job, too_few_chunks};
 use crate::cli::{ChunkListArgs, JobArgs, max_chunks, with_default};
 use crate::failure::{Failure, Result};
-use crate::job::Work;
 use crate::keys::nth;
 use crate::progress::Progress;
 use crate::run_report::{answer, side_by_side, some_of};
@@ -58,12 +57,11 @@ row! {
 pub(crate) fn run(mut args: RoundtripsArgs) -> Result<()> {
     args.job.resolve(Size::mib(32), Size::mib(1), &args.chunks.chunk_buckets)?;
     let slot_words = args.chunks.chunk_buckets.iter().copied().max().unwrap_or(8);
-    let needs = || engine_sizes(&args.config(8), OPERATIONS, slot_words).into();
-    let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| args.count(engine, exchange);
-    let count = Work { needs, run: work };
-    let Some((mut report, files, output)) = report_job("roundtrips", &args.job, &count)? else {
-        return Ok(());
-    };
+    let sizes = engine_sizes(&args.config(8), OPERATIONS, slot_words);
+    let reported = report_job("roundtrips", &args.job, sizes, |engine, exchange| {
+        args.count(engine.current.timed(), exchange)
+    })?;
+    let Some((mut report, files, output)) = reported else { return Ok(()) };
     report.parameter("max_chunks", args.max_chunks);
     report.rows = output;
     report.summary = summary(&report.rows);

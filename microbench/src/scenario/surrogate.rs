@@ -7,7 +7,6 @@ use core::time::Duration;
 use clap::{Args, value_parser};
 use probeline::map::Config;
 use probeline::transport::{Exchange, Owner};
-use probeline_programs::Timed;
 use probeline_programs::reactive::{Flow, Grid};
 use probeline_programs::surrogate::{self, Options, PAPER_WORK_NS};
 
@@ -15,7 +14,6 @@ use self::row::SurrogateRow;
 use super::report_job;
 use crate::cli::{JobArgs, TransportName, within};
 use crate::failure::{Failure, Result};
-use crate::job::Work;
 use crate::pinning;
 use crate::progress::Progress;
 use crate::run_report::fields;
@@ -88,24 +86,20 @@ pub(crate) struct SurrogateArgs {
 pub(crate) fn run(mut args: SurrogateArgs) -> Result<()> {
     args.job.resolve(CACHE_SIZE, CACHE_SIZE, &[8])?;
     let options = &args.options()?;
-    let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| {
+    let reported = report_job("surrogate", &args.job, options.sizes(), |engine, exchange| {
         let steps = (1 + options.digits.len() as u64) * u64::from(options.steps);
         let mut bar = Progress::new(steps, exchange.me() == Owner(0));
         let progress = |digits| bar.advance(&name(digits));
         let mut rows: Vec<SurrogateRow> = Vec::new();
-        for (digits, tally) in surrogate::run(options, engine, progress, exchange)? {
+        for (digits, tally) in surrogate::run(options, engine.current.timed(), progress, exchange)?
+        {
             rows.push(SurrogateRow::new(digits, args.job.ranks, &tally, rows.first()));
         }
         // In virtual time, ranks do not wait.
         let is_real = args.job.transport != TransportName::Sim;
         Ok((rows, is_real && pinning::waits_for_cpus(exchange)?))
-    };
-    let simulation = Work { needs: || options.sizes().into(), run: work };
-    let Some((mut report, files, (rows, waits_for_cpus))) =
-        report_job("surrogate", &args.job, &simulation)?
-    else {
-        return Ok(());
-    };
+    })?;
+    let Some((mut report, files, (rows, waits_for_cpus))) = reported else { return Ok(()) };
     report.parameter("buckets_per_rank", options.cache.buckets_per_owner);
     report.parameters(fields!(args; columns, rows, steps, zero_below, package, in_flight));
     let of_flow = [("step_s", options.flow.step_s()), ("cell_m", options.flow.cell_m())];

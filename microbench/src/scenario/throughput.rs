@@ -13,8 +13,8 @@ use probeline_report::results::row;
 use super::limits::TableLimit;
 use super::report_job;
 use crate::cli::{ChunkArgs, JobArgs, TransportName, heading, name, rounds, with_default};
+use crate::engines::Measurement;
 use crate::failure::Result;
-use crate::job::{Needs, Scenario};
 use crate::keys::Keys;
 use crate::progress::Progress;
 use crate::run_report::{answer, fields, head};
@@ -123,10 +123,11 @@ impl ThroughputRow {
 pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
     args.job.resolve(Size::mib(128), Size::mib(128), &[args.chunks.chunk_buckets])?;
     args.check()?;
-    let Some((mut report, files, output)) = report_job("bench-throughput", &args.job, &args)?
-    else {
-        return Ok(());
-    };
+    let sizes = engine_sizes(&args.config(), args.pipeline.in_flight, args.chunks.chunk_buckets);
+    let reported = report_job("bench-throughput", &args.job, sizes, |engine, exchange| {
+        engine.current.measure(&args, exchange)
+    })?;
+    let Some((mut report, files, output)) = reported else { return Ok(()) };
     report.parameters(fields!(args.chunks; chunk_buckets, max_chunks));
     report.parameter("ops_per_rank", args.ops);
     report.parameters(fields!(args; key_range, rounds, batch));
@@ -245,12 +246,8 @@ impl ThroughputArgs {
     }
 }
 
-impl Scenario for ThroughputArgs {
+impl Measurement for ThroughputArgs {
     type Output = (Vec<ThroughputRow>, Option<TableLimit>);
-
-    fn needs(&self) -> Needs {
-        engine_sizes(&self.config(), self.pipeline.in_flight, self.chunks.chunk_buckets).into()
-    }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
         let me = exchange.me();

@@ -7,21 +7,15 @@ use probeline_programs::{Error, Timed};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::job::Open;
+use crate::job::JobEngine;
 use crate::progress::Progress;
 use crate::size::Size;
 use crate::table::TableArgs;
 use crate::units::{rate_of, thousands};
 
-/// The engine of a job, with what opens further ones.
-pub(super) struct JobEngine<'e, T> {
-    pub(super) current: &'e mut T,
-    pub(super) open: Option<&'e Open<'e, T>>,
-}
-
-impl<T: Timed> Engine for JobEngine<'_, T> {
+impl Engine for JobEngine<'_> {
     fn current(&mut self) -> &mut dyn Timed {
-        self.current
+        self.current.timed()
     }
 
     fn grow(
@@ -30,13 +24,10 @@ impl<T: Timed> Engine for JobEngine<'_, T> {
         exchange: &mut dyn Exchange,
         move_content: &mut MoveContent<'_>,
     ) -> Result<Moved, Error> {
-        let Some(open) = self.open else {
-            return Err(error(Failure::new("this transport has one engine in a job")));
-        };
-        let mut next = open(sizes, exchange).map_err(error)?;
-        let moved = move_content(self.current, &mut next, exchange)?;
+        let mut next = (self.open)(sizes, exchange).map_err(error)?;
+        let moved = move_content(self.current.timed(), next.timed(), exchange)?;
         if moved.is_ok() {
-            *self.current = next;
+            self.current = next;
         }
         Ok(moved)
     }

@@ -21,8 +21,8 @@ use self::search::Found;
 use super::latency::{FILLING, FILLING_DEPTH};
 use super::{OPERATIONS, report_job};
 use crate::cli::{JobArgs, TransportName, name, on_off, rounds, with_default, within};
+use crate::engines::Measurement;
 use crate::failure::{Failure, Result};
-use crate::job::{Needs, Scenario};
 use crate::meter::depths;
 use crate::output_file::OutputFile;
 use crate::progress::waiting;
@@ -96,9 +96,10 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
     args.job.resolve(Size::mib(128), Size::mib(1), &[])?;
     args.check()?;
     let mut out = OutputFile::of(&args.out, args.job.reports())?;
-    let Some((mut report, files, found)) = report_job("tune", &args.job, &args)? else {
-        return Ok(());
-    };
+    let reported = report_job("tune", &args.job, args.sizes(), |engine, exchange| {
+        engine.current.measure(&args, exchange)
+    })?;
+    let Some((mut report, files, found)) = reported else { return Ok(()) };
     report.rows = args.rows(&found);
     let best = found.finalists.first().ok_or_else(|| Failure::new("there is no candidate"))?;
     out.write(&args.tuning(&best.candidate, &report.rows[0]).to_toml())?;
@@ -195,6 +196,15 @@ impl TuneArgs {
         self.job.config(least.chunk_buckets, least.max_chunks)
     }
 
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            window_words: self.config().words(),
+            slots: Config::slots(self.in_flight.max(FILLING)),
+            slot_words: CHUNK_BUCKETS[CHUNK_BUCKETS.len() - 1],
+            depth: (4 * self.in_flight).max(FILLING_DEPTH),
+        }
+    }
+
     fn tuning(&self, best: &Tuning, row: &TuneRow) -> Tuning {
         Tuning {
             origin: format!(
@@ -215,18 +225,8 @@ impl TuneArgs {
     }
 }
 
-impl Scenario for TuneArgs {
+impl Measurement for TuneArgs {
     type Output = Found;
-
-    fn needs(&self) -> Needs {
-        let sizes = Sizes {
-            window_words: self.config().words(),
-            slots: Config::slots(self.in_flight.max(FILLING)),
-            slot_words: CHUNK_BUCKETS[CHUNK_BUCKETS.len() - 1],
-            depth: (4 * self.in_flight).max(FILLING_DEPTH),
-        };
-        sizes.into()
-    }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Found> {
         let mut table = open(&mut *engine, self.config(), OPERATIONS, 0, exchange)?;
