@@ -7,7 +7,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use probeline_doctor::Finding;
 use probeline_report::distinct;
-use probeline_report::results::{Layout, Note, Row, SCHEMA, printable};
+use probeline_report::results::{self, Fields, Layout, Note, Row, SCHEMA, printable};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ macro_rules! fields {
 pub(crate) use fields;
 
 #[derive(Serialize)]
-pub(crate) struct RunReport<R: Row> {
+pub(crate) struct RunReport {
     schema: u32,
     command: &'static str,
     version: &'static str,
@@ -57,7 +57,8 @@ pub(crate) struct RunReport<R: Row> {
     /// The transports that `compare` measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) columns: Vec<Value>,
-    pub(crate) rows: Vec<R>,
+    /// [`publish`](Self::publish) adds them, and the notes on their columns.
+    rows: Vec<Fields>,
     pub(crate) notes: Vec<Note>,
 }
 
@@ -68,7 +69,7 @@ fn as_map<S: Serializer>(
     serializer.collect_map(parameters.iter().map(|(name, value)| (name, value)))
 }
 
-impl<R: Row> RunReport<R> {
+impl RunReport {
     pub(crate) fn new(command: &'static str) -> Self {
         Self {
             schema: SCHEMA,
@@ -82,13 +83,16 @@ impl<R: Row> RunReport<R> {
             transport: Vec::new(),
             columns: Vec::new(),
             rows: Vec::new(),
-            notes: R::notes(),
+            notes: Vec::new(),
         }
     }
 
     /// Sets a parameter. Those with new names are added at the end.
     pub(crate) fn parameter(&mut self, name: &'static str, value: impl Into<Value>) {
-        let value = value.into();
+        self.set(name, value.into());
+    }
+
+    fn set(&mut self, name: &'static str, value: Value) {
         match self.parameters.iter_mut().find(|(known, _)| *known == name) {
             Some((_, known)) => *known = value,
             None => self.parameters.push((name, value)),
@@ -102,7 +106,12 @@ impl<R: Row> RunReport<R> {
         all.into_iter().for_each(|(name, value)| self.parameter(name, value));
     }
 
-    pub(crate) fn job(&mut self, job: &JobArgs) {
+    /// Adds a job that has run, with lines about its transport.
+    pub(crate) fn job(&mut self, job: &JobArgs, transport: Vec<String>) {
+        if job.transport == TransportName::Verbs {
+            self.doctor.extend(findings::examine_device_in(&transport));
+        }
+        self.transport = transport;
         let is_simulated = job.transport == TransportName::Sim;
         self.parameter("transport", job.transport.name());
         self.parameter("network", is_simulated.then(|| job.sim.about()));
@@ -132,18 +141,24 @@ impl<R: Row> RunReport<R> {
         }
     }
 
-    pub(crate) fn publish(&self, files: Files) -> Result<()> {
+    /// Writes and prints the report with these rows.
+    pub(crate) fn publish<R: Row>(mut self, files: Files, rows: &[R]) -> Result<()> {
+        self.rows = results::fields(rows)?;
+        self.notes.splice(0..0, R::notes());
+        debug_assert!(
+            self.notes.iter().all(|note| note.columns().iter().all(|on| R::has_column(on)))
+        );
         let full = files.full;
+        let layout = if full { R::full(rows) } else { R::brief(rows) };
         // Written before anything is printed, because the reader of the output may close it.
-        files.write(self)?;
-        Ok(terminal::unless_closed(self.print(full))?)
+        files.write(&self)?;
+        Ok(terminal::unless_closed(self.print(full, layout))?)
     }
 
     /// Prints the summary, the facts, the table and the notes. With `--quiet` prints the summary
     /// only, or the table of a command without a summary.
-    fn print(&self, full: bool) -> io::Result<()> {
+    fn print(&self, full: bool, (head, lines): Layout) -> io::Result<()> {
         let mut out = terminal::stdout();
-        let (head, lines) = if full { R::full(&self.rows) } else { R::brief(&self.rows) };
         let notes = self.notes_for(&head, full);
         let table = if head.is_empty() { Vec::new() } else { table(head, lines) };
         let facts = if full { self.about() } else { self.facts() };
@@ -164,13 +179,14 @@ impl<R: Row> RunReport<R> {
     /// Returns the notes on printed columns, the notes on no column, and a reference to the
     /// documentation.
     fn notes_for(&self, head: &[String], full: bool) -> Vec<String> {
-        let is_printed = |note: &&Note| {
-            debug_assert!(note.columns().iter().all(|column| R::has_column(column)), "{note}");
-            note.is_on(head)
-        };
         let more = if full { "" } else { "; --full prints everything" };
         let more = format!("more: {PAGE}, section {}{more}", self.command);
-        self.notes.iter().filter(is_printed).map(Note::to_string).chain([more]).collect()
+        self.notes
+            .iter()
+            .filter(|note| note.is_on(head))
+            .map(Note::to_string)
+            .chain([more])
+            .collect()
     }
 
     fn facts(&self) -> Vec<String> {
@@ -320,12 +336,12 @@ impl Files {
         Ok(Self { json: open(&args.json)?, csv: open(&args.csv)?, full: args.full })
     }
 
-    pub(crate) fn write<R: Row>(self, report: &RunReport<R>) -> Result<()> {
+    pub(crate) fn write(self, report: &RunReport) -> Result<()> {
         if let Some(mut file) = self.json {
             file.write(&printable::json(&(serde_json::to_string_pretty(report)? + "\n")))?;
         }
         if let Some(mut file) = self.csv {
-            file.write(&printable::lines(&probeline_report::results::csv(&report.rows)?))?;
+            file.write(&printable::lines(&results::csv(&report.rows)?))?;
         }
         Ok(())
     }
@@ -333,17 +349,7 @@ impl Files {
 
 #[cfg(test)]
 mod tests {
-    use probeline_report::results::format::text;
-
     use super::*;
-
-    probeline_report::results::row! {
-        struct Three {
-            one: u32 => ("one", text),
-            two: u32 => ("two", text),
-            three: u32 => ("three", text),
-        }
-    }
 
     #[test]
     fn selects_notes_of_printed_columns() {
@@ -353,7 +359,7 @@ mod tests {
             "one: this text names no column.".into(),
         ];
         let texts: Vec<_> = notes.iter().map(Note::to_string).collect();
-        let report = RunReport::<Three> { notes, ..RunReport::new("test") };
+        let report = RunReport { notes, ..RunReport::new("test") };
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["notes"], serde_json::json!(texts));
         let of = |head: &[&str]| {

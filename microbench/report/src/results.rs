@@ -13,7 +13,7 @@ mod row;
 
 pub use crate::row;
 pub use csv::csv;
-pub use row::{Column, Field, Layout, Note, Row, format, one_line};
+pub use row::{Column, Field, Fields, Layout, Note, Row, fields, format};
 
 #[doc(hidden)]
 pub use serde;

@@ -146,6 +146,5 @@ pub(crate) fn run(mut args: BaleArgs) -> Result<()> {
         if row.verified { "" } else { "not " },
     )];
     report.note(without_cpu_time(&args.job));
-    report.rows = vec![row];
-    report.publish(files)
+    report.publish(files, &[row])
 }

@@ -118,10 +118,9 @@ pub(crate) fn run(mut args: MapArgs) -> Result<()> {
     report.parameter("ops_per_rank", args.ops);
     report.parameters(fields!(args; rounds, batch, in_flight));
     report.parameter("direct", args.direct());
-    report.rows = rows;
-    report.summary = args.summary(&report.rows);
+    report.summary = args.summary(&rows);
     report.note(args.notes());
-    report.publish(files)
+    report.publish(files, &rows)
 }
 
 /// A step of the measurement: one row.

@@ -99,8 +99,7 @@ pub(crate) fn run(mut args: QueueArgs) -> Result<()> {
     report.parameter("values_per_rank", values);
     report.parameter("rounds", args.rounds);
     report.note(without_cpu_time(&args.job));
-    report.rows = rows;
-    report.publish(files)
+    report.publish(files, &rows)
 }
 
 type Bench<'e> = Queue<&'e mut dyn Timed, Vec<Operation<u64>>, u64>;

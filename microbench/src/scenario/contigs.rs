@@ -89,8 +89,7 @@ pub(crate) fn run(mut args: ContigsArgs) -> Result<()> {
     if row.kmers == 0 {
         report.note(["k-mers: none occurs often enough; give a lower --min-count"]);
     }
-    report.rows = vec![row];
-    report.publish(files)
+    report.publish(files, &[row])
 }
 
 impl ContigsArgs {

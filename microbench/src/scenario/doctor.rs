@@ -7,7 +7,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 use probeline_doctor::{Doctor, Finding, Query, Survey, Verdict, survey};
-use probeline_report::results::row;
 
 use crate::cli::OutputArgs;
 use crate::failure::{BROKEN, Failure, Result};
@@ -35,11 +34,6 @@ pub(crate) struct DoctorArgs {
     json: Option<PathBuf>,
 }
 
-row! {
-    /// The report has findings and no rows.
-    struct NoRow {}
-}
-
 pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let json = args.json.clone();
     let files = Files::open(&OutputArgs { json, csv: None, full: true }, true)?;
@@ -53,7 +47,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let mut findings = doctor.examine(&survey);
     findings.sort_by_key(|finding| finding.verdict);
     // Created before anything is printed, because the reader of the output may close it.
-    let mut report = RunReport::<NoRow>::new("doctor");
+    let mut report = RunReport::new("doctor");
     report.parameter("device", args.device.clone());
     report.summary = vec![probeline_doctor::summary(&findings)];
     report.doctor = findings.clone();

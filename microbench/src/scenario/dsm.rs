@@ -226,8 +226,7 @@ pub(crate) fn run(mut args: DsmArgs) -> Result<()> {
     if args.flop_ps.is_none() {
         report.note(without_cpu_time(&args.job));
     }
-    report.rows = vec![row];
-    report.publish(files)
+    report.publish(files, &[row])
 }
 
 impl DsmRow {

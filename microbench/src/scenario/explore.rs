@@ -190,8 +190,7 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
         _ => ExitCode::SUCCESS,
     };
     report.note(ignored);
-    report.rows = vec![row];
-    report.publish(files)?;
+    report.publish(files, &[row])?;
     Ok(status)
 }
 

@@ -69,8 +69,7 @@ pub(crate) fn run(mut args: IsxArgs) -> Result<()> {
         rate(keys_per_s)
     )];
     report.note(without_cpu_time(&args.job));
-    report.rows = vec![row];
-    report.publish(files)
+    report.publish(files, &[row])
 }
 
 impl IsxRow {

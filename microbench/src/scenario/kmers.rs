@@ -253,8 +253,7 @@ pub(crate) fn run(mut args: KmersArgs) -> Result<()> {
     if row.kmers == 0 {
         report.note(["k-mers: no file has as many bases A, C, G and T in a row"]);
     }
-    report.rows = vec![row];
-    report.publish(files)
+    report.publish(files, &[row])
 }
 
 impl KmersArgs {

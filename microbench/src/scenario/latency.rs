@@ -93,8 +93,7 @@ pub(crate) fn run(mut args: LatencyArgs) -> Result<()> {
     report.parameters(args.table.parameters(&args.config(8)));
     report.summary = args.summary(&rows);
     report.note(args.notes(clock_ns, &rows));
-    report.rows = rows;
-    report.publish(files)
+    report.publish(files, &rows)
 }
 
 impl LatencyArgs {

@@ -61,10 +61,10 @@ pub(crate) fn run(mut args: LimitsArgs) -> Result<()> {
     })?;
     let Some((mut report, files, output)) = reported else { return Ok(()) };
     report.parameters(fields!(args; in_flight, seconds_per_measurement, rounds));
-    report.rows = row::rows(args.job.ranks, &output);
-    report.summary = row::summary(&args.job.transport.name(), &report.rows);
+    let rows = row::rows(args.job.ranks, &output);
+    report.summary = row::summary(&args.job.transport.name(), &rows);
     report.note(args.notes());
-    report.publish(files)
+    report.publish(files, &rows)
 }
 
 impl LimitsArgs {

@@ -24,13 +24,11 @@ pub(crate) mod tune;
 use probeline::table::Config;
 use probeline::transport::{Exchange, Owner};
 use probeline_programs::gather_values;
-use probeline_report::results::Row;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
-use crate::findings;
 use crate::job::{self, JobEngine, Needs};
 use crate::run_report::{Files, RunReport};
 
@@ -50,24 +48,20 @@ fn broadcast<V: Serialize + DeserializeOwned>(exchange: &mut dyn Exchange, mine:
 }
 
 /// A report without its rows, its files, and the output of rank 0.
-type Reported<R, O> = (RunReport<R>, Files, O);
+type Reported<O> = (RunReport, Files, O);
 
 /// Runs `work` on all ranks of a job, whose result rank 0 reports.
-fn report_job<R: Row, O: Send + Sync>(
+fn report_job<O: Send + Sync>(
     command: &'static str,
     job: &JobArgs,
     needs: impl Into<Needs>,
     work: impl Fn(&mut JobEngine<'_>, &mut dyn Exchange) -> Result<O> + Sync,
-) -> Result<Option<Reported<R, O>>> {
+) -> Result<Option<Reported<O>>> {
     let files = Files::open(&job.output, job.reports())?;
     // Created before the run, so that the reported load of the machine excludes it.
     let mut report = RunReport::new(command);
     let Some((output, transport)) = job::run(job, &needs.into(), work)? else { return Ok(None) };
-    if job.transport == TransportName::Verbs {
-        report.doctor.extend(findings::examine_device_in(&transport));
-    }
-    report.transport = transport;
-    report.job(job);
+    report.job(job, transport);
     Ok(Some((report, files, output)))
 }
 
@@ -111,6 +105,8 @@ fn no_room(config: &Config, owners: u32, held: u64) -> String {
 #[cfg(test)]
 mod tests {
     use std::{env, fs};
+
+    use probeline_report::results::Row;
 
     use super::*;
 

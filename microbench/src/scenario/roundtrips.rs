@@ -61,17 +61,16 @@ pub(crate) fn run(mut args: RoundtripsArgs) -> Result<()> {
     let reported = report_job("roundtrips", &args.job, sizes, |engine, exchange| {
         args.count(engine.current.timed(), exchange)
     })?;
-    let Some((mut report, files, output)) = reported else { return Ok(()) };
+    let Some((mut report, files, rows)) = reported else { return Ok(()) };
     report.parameter("max_chunks", args.max_chunks);
-    report.rows = output;
-    report.summary = summary(&report.rows);
-    if report.rows.iter().any(|row| row.full > 0) {
+    report.summary = summary(&rows);
+    if rows.iter().any(|row| row.full > 0) {
         report.note([format!(
             "no room: some inserts found no empty bucket in M = {} chunks; the means include them",
             args.max_chunks
         )]);
     }
-    report.publish(files)
+    report.publish(files, &rows)
 }
 
 /// States the READs that an insert waits for at load factors 0.5 and 0.9, as in Table 1 of the

@@ -183,10 +183,10 @@ pub(crate) fn run(args: SimulateArgs) -> Result<()> {
         format!("{} = {value}, {kind}: {source}", quantity.name)
     }));
     args.tell_parameters(&mut report, &profile);
-    report.rows = args.all(&runs, at_once)?;
-    report.summary = verdict::summary(&args, &profile, &report.rows);
-    report.note(verdict::notes(&args, &profile, &report.rows));
-    report.publish(files)
+    let rows = args.all(&runs, at_once)?;
+    report.summary = verdict::summary(&args, &profile, &rows);
+    report.note(verdict::notes(&args, &profile, &rows));
+    report.publish(files, &rows)
 }
 
 /// Steps of the progress bar for each run.
@@ -246,7 +246,7 @@ impl SimulateArgs {
         self.truncate_us || self.paper
     }
 
-    fn tell_parameters(&self, report: &mut RunReport<SimulateRow>, profile: &Profile) {
+    fn tell_parameters(&self, report: &mut RunReport, profile: &Profile) {
         report.parameter("profile", profile.name());
         report.parameter("of_the_papers", verdict::is_papers_setup(self, profile));
         report.parameter("truncate_us", self.truncates());

@@ -114,8 +114,7 @@ pub(crate) fn run(mut args: SurrogateArgs) -> Result<()> {
         }
         _ => "times: of the slowest rank, all time steps with the flow",
     }]);
-    report.rows = rows;
-    report.publish(files)
+    report.publish(files, &rows)
 }
 
 impl SurrogateArgs {

@@ -127,16 +127,14 @@ pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
     let reported = report_job("bench-throughput", &args.job, sizes, |engine, exchange| {
         engine.current.measure(&args, exchange)
     })?;
-    let Some((mut report, files, output)) = reported else { return Ok(()) };
+    let Some((mut report, files, (rows, limit))) = reported else { return Ok(()) };
     report.parameters(fields!(args.chunks; chunk_buckets, max_chunks));
     report.parameter("ops_per_rank", args.ops);
     report.parameters(fields!(args; key_range, rounds, batch));
     report.parameters(args.pipeline.parameters(&args.config()));
-    let (rows, limit) = output;
-    report.rows = rows;
-    report.summary = args.summary(&report.rows);
+    report.summary = args.summary(&rows);
     report.note(args.notes(limit.as_ref()));
-    report.publish(files)
+    report.publish(files, &rows)
 }
 
 impl Workload {

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
         });
     }
     report.parameter("ranks", args.ranks);
-    report.rows = (0..)
+    let rows: Vec<PlaceRow> = (0..)
         .zip(&places)
         .map(|(rank, place)| PlaceRow {
             rank,
@@ -76,13 +76,13 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
             .to_owned(),
         })
         .collect();
-    let alone = report.rows.iter().filter(|row| row.sharing == NOTHING_SHARED).count();
+    let alone = rows.iter().filter(|row| row.sharing == NOTHING_SHARED).count();
     report.summary = vec![
         format!("topology: {} ranks, {alone} of them with a core of their own", args.ranks),
         format!("this machine: {}", report.transport[0]),
         allowed,
     ];
-    report.publish(files)
+    report.publish(files, &rows)
 }
 
 fn found(topology: &Topology, allowed: &str) -> Result<Vec<String>> {

@@ -2,8 +2,10 @@
 
 use core::fmt;
 
+use serde::ser::{Error, SerializeMap};
 use serde::{Serialize, Serializer};
 use serde_json::value::to_raw_value;
+use serde_json::{Map, Value, to_value};
 
 /// A declared field of a row: of the JSON and, unless it is a list, a column of the CSV.
 #[derive(Clone, Copy, Debug)]
@@ -165,12 +167,33 @@ impl Serialize for Note {
     }
 }
 
-/// Serialises a list in one line of an otherwise indented JSON, for `serialize_with`.
+/// The fields of a row in the order of the JSON. In an indented JSON, a list of numbers takes one line.
+#[derive(Clone, Debug)]
+pub struct Fields(pub(super) Map<String, Value>);
+
+/// Returns the fields of these rows.
 ///
 /// # Errors
-/// The errors of `T` and of the serialiser.
-pub fn one_line<T: Serialize, S: Serializer>(list: &T, serializer: S) -> Result<S::Ok, S::Error> {
-    to_raw_value(list).map_err(serde::ser::Error::custom)?.serialize(serializer)
+/// A row is not a JSON object.
+pub fn fields<R: Serialize>(rows: &[R]) -> serde_json::Result<Vec<Fields>> {
+    rows.iter().map(|row| serde_json::from_value(to_value(row)?).map(Fields)).collect()
+}
+
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let is_flat = |value: &Value| match value {
+            Value::Array(list) => !list.iter().any(Value::is_object),
+            _ => false,
+        };
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            match is_flat(value) {
+                true => map.serialize_entry(name, &to_raw_value(value).map_err(Error::custom)?)?,
+                false => map.serialize_entry(name, value)?,
+            }
+        }
+        map.end()
+    }
 }
 
 /// Functions that format cells.
@@ -296,7 +319,6 @@ mod tests {
             rate: f64 = "of all ranks" => ("M/s", millions, note()),
             share: Option<f64> => ("share", percent, only_if(|row| row.share.is_some())),
             times: Option<f64> = "times the floor" => ("x", fixed::<2>, full().note()),
-            #[serde(serialize_with = "one_line")]
             histogram: Vec<[u64; 2]>,
         }
     }
@@ -317,7 +339,7 @@ mod tests {
 
     #[test]
     fn lists_take_one_json_line() {
-        let json = serde_json::to_string_pretty(&sample(None)).unwrap();
+        let json = serde_json::to_string_pretty(&fields(&[sample(None)]).unwrap()[0]).unwrap();
         assert!(json.contains("\"histogram\": [[1,2],[3,4]]"), "{json}");
         let back: Sample = serde_json::from_str(&json).unwrap();
         assert_eq!(back.histogram, sample(None).histogram);

@@ -89,7 +89,7 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<ExitCode> {
     // Created before the run, so that the reported load of the machine excludes it.
     let mut report = RunReport::new("compare");
     let mut columns = args.columns();
-    report.rows = row::compared(take_turns(&args, &mut columns)?);
+    let rows = row::compared(take_turns(&args, &mut columns)?);
     report.transport = columns.iter().map(Column::line).collect();
     report.columns = columns.iter().map(Column::value).collect();
     let verbs = columns.iter().find(|column| column.name == ColumnName::Verbs);
@@ -98,13 +98,13 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<ExitCode> {
     report.sizes(&args.job);
     report.parameters(fields!(args.chunks; chunk_buckets, max_chunks));
     report.parameters(fields!(args; rounds, ops, seconds_per_measurement));
-    report.summary = row::summary(&columns, &report.rows, args.job.ranks);
-    if !report.rows.is_empty() {
+    report.summary = row::summary(&columns, &rows, args.job.ranks);
+    if !rows.is_empty() {
         report.note(notes(&args));
     }
     let requested = columns.iter().filter(|column| column.requested);
     let failed: Vec<_> = requested.filter_map(Column::failure).collect();
-    report.publish(files)?;
+    report.publish(files, &rows)?;
     match Interrupt::received() {
         Some(signal) => Ok(signal.exit_code()),
         None if failed.is_empty() => Ok(ExitCode::SUCCESS),

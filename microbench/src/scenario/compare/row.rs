@@ -2,7 +2,7 @@
 
 use probeline_report::distinct;
 use probeline_report::results::format::text;
-use probeline_report::results::{Layout, one_line, row};
+use probeline_report::results::{Layout, row};
 
 use super::column::{Column, ColumnName};
 use super::launch::NS;
@@ -33,7 +33,6 @@ row! {
         min_times_fastest: Option<f64> = "least of the rounds",
         max_times_fastest: Option<f64> = "greatest of the rounds",
         rounds: usize = "rounds until the column failed, else all",
-        #[serde(serialize_with = "one_line")]
         figures: Vec<f64> = "JSON only: the figure of each round",
     }
 

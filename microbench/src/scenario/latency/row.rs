@@ -2,7 +2,7 @@
 
 use probeline_report::distinct;
 use probeline_report::results::format::{fixed, text};
-use probeline_report::results::{Layout, one_line, row};
+use probeline_report::results::{Layout, row};
 
 use super::LatencyArgs;
 
@@ -32,7 +32,6 @@ row! {
         pub(super) outgoing_roundtrips: Option<f64> = "chunk READs that an operation posts" => ("out", fixed::<2>, note()),
         pub(super) cache_hit_share: Option<f64> = "the share of operations that the cache answered"
             => ("cached", fixed::<3>, note()),
-        #[serde(serialize_with = "one_line")]
         pub(super) histogram: Vec<[u64; 2]> = "JSON only: pairs of a latency in ns and its number of operations",
         pub(super) cut: bool = "whether --seconds-per-measurement ended the measurement before its last operation",
     }

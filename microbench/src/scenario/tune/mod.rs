@@ -100,16 +100,16 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
         engine.current.measure(&args, exchange)
     })?;
     let Some((mut report, files, found)) = reported else { return Ok(()) };
-    report.rows = args.rows(&found);
+    let rows = args.rows(&found);
     let best = found.finalists.first().ok_or_else(|| Failure::new("there is no candidate"))?;
-    out.write(&args.tuning(&best.candidate, &report.rows[0]).to_toml())?;
+    out.write(&args.tuning(&best.candidate, &rows[0]).to_toml())?;
     report.parameters(fields!(args; load_factor, insert_share, in_flight, rounds));
     report.parameter("goal", name(args.goal));
     report.parameter("direct", args.direct());
     report.parameter("ops_per_rank", args.operations());
-    report.summary = args.summary(&found, &report.rows);
+    report.summary = args.summary(&found, &rows);
     report.note(args.notes());
-    report.publish(files)
+    report.publish(files, &rows)
 }
 
 impl TuneArgs {
