@@ -61,6 +61,24 @@ impl Failure {
         Self { message: format!("{}, {condition}", self.message), ..self }
     }
 
+    /// Creates a failure with the texts of this error and of its causes.
+    fn with_causes(error: &(dyn Error + 'static)) -> Self {
+        let mut message = error.to_string();
+        let mut loss = is_loss(error);
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            // Some errors show their cause in their own text as well.
+            if !message.contains(&cause_text) {
+                message.push_str(": ");
+                message.push_str(&cause_text);
+            }
+            loss |= is_loss(cause);
+            source = cause.source();
+        }
+        Self { loss, ..Self::new(message) }
+    }
+
     /// Says whether a rank was lost.
     pub(crate) fn with_loss(self, loss: bool) -> Self {
         Self { loss, ..self }
@@ -104,20 +122,7 @@ impl fmt::Display for Failure {
 
 impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
-        let mut message = error.to_string();
-        let mut loss = is_loss(&error);
-        let mut source = error.source();
-        while let Some(cause) = source {
-            let cause_text = cause.to_string();
-            // Some errors show their cause in their own text as well.
-            if !message.contains(&cause_text) {
-                message.push_str(": ");
-                message.push_str(&cause_text);
-            }
-            loss |= is_loss(cause);
-            source = cause.source();
-        }
-        Self { loss, ..Self::new(message) }
+        Self::with_causes(&error)
     }
 }
 

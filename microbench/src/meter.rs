@@ -4,9 +4,8 @@
 use core::ops::{Range, RangeInclusive};
 use core::time::Duration;
 
-use probeline::transport::{
-    Completion, Owner, RemoteWord, Segment, Slot, SlotRange, Token, Transport,
-};
+use probeline::transport::{Completion, Owner, RemoteWord, Segment, Slot, SlotRange, Token};
+use probeline_programs::Timed;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -70,19 +69,17 @@ pub(crate) fn depths(deepest: u32) -> impl Iterator<Item = u32> {
 }
 
 /// Measures an engine without other operations in flight.
-pub(crate) struct Meter<'a, T, N> {
+pub(crate) struct Meter<'a, T> {
     engine: &'a mut T,
-    now_ns: N,
     plan: Plan<'a>,
     random: SmallRng,
     /// The result of the last operation of [`Meter::once`].
     last: u64,
 }
 
-impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
-    /// Creates a meter. `now_ns` is the engine's clock in nanoseconds. The `seed` determines the
-    /// words of the operations.
-    pub(crate) fn new(engine: &'a mut T, now_ns: N, plan: Plan<'a>, seed: u64) -> Result<Self> {
+impl<'a, T: Timed> Meter<'a, T> {
+    /// Creates a meter. The `seed` determines the words of the operations.
+    pub(crate) fn new(engine: &'a mut T, plan: Plan<'a>, seed: u64) -> Result<Self> {
         let window_words = engine.geometry().window_words;
         if plan.owners.is_empty() {
             return Err(Failure::new("there is no owner to measure"));
@@ -94,7 +91,7 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
             )));
         }
         match engine.in_flight() {
-            0 => Ok(Self { engine, now_ns, plan, random: SmallRng::seed_from_u64(seed), last: 0 }),
+            0 => Ok(Self { engine, plan, random: SmallRng::seed_from_u64(seed), last: 0 }),
             in_flight => Err(Failure::new(format!("{in_flight} operations are in flight"))),
         }
     }
@@ -180,7 +177,7 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
 
     /// Returns the engine's clock in nanoseconds.
     pub(crate) fn now_ns(&self) -> u64 {
-        (self.now_ns)(self.engine)
+        self.engine.now_ns()
     }
 
     /// Posts an operation on a random word, whose address depends on `value` as far as the CPU

@@ -143,15 +143,19 @@ impl RunReport {
 
     /// Writes and prints the report with these rows.
     pub(crate) fn publish<R: Row>(mut self, files: Files, rows: &[R]) -> Result<()> {
-        self.rows = results::fields(rows)?;
         self.notes.splice(0..0, R::notes());
         debug_assert!(
             self.notes.iter().all(|note| note.columns().iter().all(|on| R::has_column(on)))
         );
+        let layout = if files.full { R::full(rows) } else { R::brief(rows) };
+        self.rows = results::fields(rows)?;
+        self.output(files, layout)
+    }
+
+    fn output(&self, files: Files, layout: Layout) -> Result<()> {
         let full = files.full;
-        let layout = if full { R::full(rows) } else { R::brief(rows) };
         // Written before anything is printed, because the reader of the output may close it.
-        files.write(&self)?;
+        files.write(self)?;
         Ok(terminal::unless_closed(self.print(full, layout))?)
     }
 

@@ -301,7 +301,7 @@ fn read_cost<T: Timed>(engine: &mut T, max: u32, exchange: &mut dyn Exchange) ->
     exchange.barrier()?;
     let words = 0..engine.geometry().window_words;
     let plan = Plan { owners: &[next], words, time: COST_TIME, operations: COST_READS };
-    let mut meter = Meter::new(engine, T::now_ns, plan, 0)?;
+    let mut meter = Meter::new(engine, plan, 0)?;
     let measured = meter.read_times_ns(8..=max)?;
     exchange.barrier()?;
     // If only one size fits, the cost is that of this size.

@@ -1,6 +1,7 @@
 use core::sync::atomic::Ordering::SeqCst;
 
 use probeline::sim::{Cluster, Config, Engine, Model};
+use probeline::transport::Transport;
 
 use super::*;
 
@@ -23,13 +24,12 @@ fn plan(owners: &[Owner]) -> Plan<'_> {
     Plan { owners, words: 0..WINDOW, time: Duration::from_millis(1), operations: u64::MAX }
 }
 
-fn meter<'a>(engine: &'a mut Engine, plan: Plan<'a>) -> Meter<'a, Engine, fn(&Engine) -> u64> {
-    let now_ns: fn(&Engine) -> u64 = Engine::now_ns;
-    Meter::new(engine, now_ns, plan, 7).unwrap()
+fn meter<'a>(engine: &'a mut Engine, plan: Plan<'a>) -> Meter<'a, Engine> {
+    Meter::new(engine, plan, 7).unwrap()
 }
 
 /// Measures all kinds of operations.
-fn all(meter: &mut Meter<'_, Engine, fn(&Engine) -> u64>) -> Vec<((Operation, u32), f64)> {
+fn all(meter: &mut Meter<'_, Engine>) -> Vec<((Operation, u32), f64)> {
     let kinds = meter.kinds().into_iter();
     kinds.map(|kind| (kind, meter.rate(kind.0, kind.1).unwrap())).collect()
 }
@@ -98,8 +98,7 @@ fn trace_depends_only_on_seed() {
         let cluster = cluster(Model::simple(ROUNDTRIP_NS));
         let mut engine = cluster.engine(Owner(0)).unwrap();
         let owners = [Owner(0), Owner(1)];
-        let now_ns: fn(&Engine) -> u64 = Engine::now_ns;
-        let mut meter = Meter::new(&mut engine, now_ns, plan(&owners), seed).unwrap();
+        let mut meter = Meter::new(&mut engine, plan(&owners), seed).unwrap();
         let rates = all(&mut meter);
         (rates, cluster.trace_hash())
     };
@@ -150,7 +149,7 @@ fn refuses_invalid_measurements() {
     let cluster = cluster(Model::simple(ROUNDTRIP_NS));
     let mut engine = cluster.engine(Owner(0)).unwrap();
     let owners = [Owner(1)];
-    let refused = |engine: &mut Engine, plan| Meter::new(engine, Engine::now_ns, plan, 7).is_err();
+    let refused = |engine: &mut Engine, plan| Meter::new(engine, plan, 7).is_err();
     assert!(refused(&mut engine, plan(&[])));
     for words in [0..0, 0..WINDOW + 1] {
         assert!(refused(&mut engine, Plan { words, ..plan(&owners) }));

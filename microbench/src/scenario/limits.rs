@@ -180,7 +180,7 @@ impl LimitsArgs {
                 time: self.time(),
                 operations: operations(&self.job),
             };
-            let mut meter = Meter::new(&mut *engine, T::now_ns, plan, seed)?;
+            let mut meter = Meter::new(&mut *engine, plan, seed)?;
             for (operation, depth) in meter.kinds() {
                 if one_word && matches!(operation, Operation::Read { .. }) {
                     continue;

@@ -21,8 +21,8 @@ use crate::table::{attach, find_or_put_all, outcomes};
 /// Each owner stores the keys whose home is in its window in the same bucket as find-or-put: the
 /// first empty one of the probe order. Keys whose probe order leaves the window before an empty bucket
 /// are inserted by find-or-put.
-pub(in crate::scenario) fn fill<T: Timed>(
-    engine: &mut T,
+pub(in crate::scenario) fn fill(
+    engine: &mut dyn Timed,
     config: Config,
     seed: u64,
     numbers: Range<u64>,
@@ -49,7 +49,7 @@ pub(in crate::scenario) fn fill<T: Timed>(
 }
 
 /// Stores a bucket that belongs in this owner's window. Returns whether the bucket is done with.
-fn store<T: Timed>(engine: &T, layout: Layout, config: &Config, bucket: Bucket) -> bool {
+fn store(engine: &dyn Timed, layout: Layout, config: &Config, bucket: Bucket) -> bool {
     let is_mine = |at: &Position| Owner(at.owner) == engine.geometry().me;
     if !is_mine(&layout.home(bucket)) {
         return true;

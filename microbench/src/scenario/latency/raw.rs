@@ -49,9 +49,9 @@ pub(super) fn rows<T: Timed>(
         let seed = args.job.seed ^ (rows.len() as u64) << 32;
         let words = 0..if one_word { 1 } else { geometry.window_words };
         let plan = Plan { owners: &owners, words, time: Duration::ZERO, operations: 0 };
-        let mut meter = Meter::new(&mut *engine, T::now_ns, plan, seed)?;
+        let mut meter = Meter::new(&mut *engine, plan, seed)?;
         let items = 0..operations + operations / WARM_UP_SHARE;
-        let once = |meter: &mut Meter<'_, T, _>, _| meter.once(operation);
+        let once = |meter: &mut Meter<'_, T>, _| meter.once(operation);
         let (limit_ns, now) = (args.measurement_ns(), Meter::now_ns);
         let recorder = Recorder::run_warm(clock_ns, items, limit_ns, &mut meter, once, now)?;
         rows.push(recorder.row(&name));

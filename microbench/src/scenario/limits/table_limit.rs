@@ -101,7 +101,7 @@ fn transport_rates<T: Timed>(
         operations: operations(job),
     };
     let seed = job.seed ^ u64::from(engine.geometry().me.0) << 32;
-    let mut meter = Meter::new(engine, T::now_ns, plan, seed)?;
+    let mut meter = Meter::new(engine, plan, seed)?;
     let mut best = |operation| -> Result<f64> {
         let deepest = meter.deepest();
         let one = meter.rate(operation, 1)?;
