@@ -1,8 +1,8 @@
 //! Cases between two users of one engine, two ways to call, and two ways to run an operation.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
+use core::panic::AssertUnwindSafe;
 use core::sync::atomic::Ordering::SeqCst;
+use std::panic::catch_unwind;
 
 use probeline_containers::array::{self, Array};
 use probeline_containers::counters::{self, Counts, WideCounters};
@@ -85,7 +85,6 @@ fn ignores_operations_of_dropped_structure() {
     let operations = [Operation::EMPTY; 4];
     let mut array = Array::<_, _, u64>::open(&mut engine, config, operations, &mut Alone).unwrap();
     array.submit(Tag(0), &0, array::Action::Add(100)).unwrap();
-    drop(array);
     let operations = [Operation::EMPTY; 4];
     let mut array = Array::<_, _, u64>::open(&mut engine, config, operations, &mut Alone).unwrap();
     assert_eq!([array.fetch_add(0, 1), array.fetch_add(0, 1)], [Ok(100), Ok(101)]);

@@ -1,5 +1,7 @@
 //! Submitted operations, calls, batches and futures of one structure, mixed at random: each has one result.
 
+#![allow(clippy::cast_possible_truncation, reason = "numbers below a small limit")]
+
 use core::cell::RefCell;
 use core::future::Future;
 use core::pin::Pin;
@@ -15,7 +17,8 @@ use probeline_sim::{Cluster, Death, Engine, Faults, Model, Order, Rng};
 use probeline_transport::{Owner, Transport};
 
 type Kind = Each<Elements<u64>>;
-type Client = RefCell<Structure<Engine, Vec<OperationOf<Kind>>, Kind>>;
+type Adds = Structure<Engine, Vec<OperationOf<Kind>>, Kind>;
+type Client = RefCell<Adds>;
 
 const ELEMENTS: u64 = 8;
 const ADD: Action<u64> = Action::Add(1);
@@ -44,7 +47,7 @@ struct Driver<'c> {
     client: &'c Client,
     tags: BTreeSet<u64>,
     next: u64,
-    futures: Vec<OperationFuture<'c, Structure<Engine, Vec<OperationOf<Kind>>, Kind>>>,
+    futures: Vec<OperationFuture<'c, Adds>>,
 }
 
 impl Driver<'_> {
@@ -80,7 +83,7 @@ impl Driver<'_> {
             5 => self.futures.push(OperationFuture::new(self.client, &key, ADD)),
             6 if !self.futures.is_empty() => {
                 let nth = rng.below(self.futures.len() as u64) as usize;
-                let _ = self.futures.swap_remove(nth);
+                drop(self.futures.swap_remove(nth));
                 sums.dropped += 1;
             }
             _ => self.poll_futures(sums),

@@ -124,7 +124,8 @@ fn wide_operations_are_linearizable() {
 fn three_wide_clients_are_linearizable() {
     let layout = Layout::<u128>::new(WIDE.lines, WIDE.key_bits);
     let [one, two, three, four, five] = [5, 9, 11, 13, 15].map(|it| layout.unshuffle(it));
-    let scripts: [(Vec<Vec<(u128, Action)>>, u8); 4] = [
+    type Script = Vec<(u128, Action)>;
+    let scripts: [(Vec<Script>, u8); 4] = [
         (vec![vec![(one, ADD)], vec![(two, ADD)], vec![(one, Action::Get), (two, ADD)]], 0),
         (vec![vec![(one, ADD)], vec![(one, NEW)], vec![(two, ADD)]], 1),
         (vec![vec![(one, ADD)], vec![(one, ADD)], vec![(one, ADD)]], 1),
