@@ -25,6 +25,7 @@
 //! This crate is not used on the data path.
 #![deny(unsafe_code)]
 
+mod abort;
 mod coordinator;
 mod difference;
 mod error;

@@ -16,9 +16,10 @@ use std::process;
 use std::sync::Arc;
 use std::time::Instant;
 
-use probeline_transport::{Call, Exchange, ExchangeError, Exit, Owner, Term};
+use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
 use rustix::io::Errno;
 
+use crate::abort::{decode_error, encode_error};
 use crate::error::JoinError;
 use crate::limits::{
     MAX_RESULT_BYTES, check_at_most, check_result, deadline, max_contribution_bytes, part_bytes,
@@ -352,18 +353,10 @@ impl Job {
     fn receive(&mut self, all: &mut [u8], until: Instant) -> Result<(), ExchangeError> {
         loop {
             for link in &mut self.links {
-                let lost = ExchangeError::OwnerLost(link.owner);
-                match link.receive() {
-                    Ok(Some(Frame { kind: Kind::Result, payload })) => {
-                        ExchangeError::check_length(link.owner, payload.len(), all.len())?;
-                        all.copy_from_slice(&payload);
-                        return Ok(());
-                    }
-                    Ok(Some(Frame { kind: Kind::Abort, payload })) => {
-                        return Err(decode_error(&payload).unwrap_or(lost));
-                    }
-                    Ok(None) if !link.socket.closed => {}
-                    _ => return Err(lost),
+                if let Some(payload) = receive(link, Kind::Result)? {
+                    ExchangeError::check_length(link.owner, payload.len(), all.len())?;
+                    all.copy_from_slice(&payload);
+                    return Ok(());
                 }
             }
             self.wait_and_pump(until, None)?;
@@ -415,26 +408,34 @@ fn take_contribution(
     has_contributed: &mut bool,
     store: &mut impl FnMut(Owner, &[u8]),
 ) -> Result<(), ExchangeError> {
-    let lost = ExchangeError::OwnerLost(link.owner);
-    loop {
-        match link.receive() {
-            Ok(Some(Frame { kind: Kind::Contribution, payload })) if !*has_contributed => {
-                let (call, mine) = payload.split_first_chunk().ok_or(lost)?;
-                let (owner, found) = (link.owner, Call::decode(call));
-                if found != expected {
-                    return Err(ExchangeError::CallsDiffer { owner, expected, found });
-                }
-                ExchangeError::check_length(owner, mine.len(), bytes)?;
-                store(owner, mine);
-                *has_contributed = true;
-            }
-            Ok(Some(Frame { kind: Kind::Abort, payload })) => {
-                return Err(decode_error(&payload).unwrap_or(lost));
-            }
-            // A member that leaves after its contribution has died: its call has not returned yet.
-            Ok(None) if !link.socket.closed => return Ok(()),
-            _ => return Err(lost),
+    let (owner, lost) = (link.owner, ExchangeError::OwnerLost(link.owner));
+    while let Some(payload) = receive(link, Kind::Contribution)? {
+        if *has_contributed {
+            return Err(lost);
         }
+        let (call, mine) = payload.split_first_chunk().ok_or(lost)?;
+        let found = Call::decode(call);
+        if found != expected {
+            return Err(ExchangeError::CallsDiffer { owner, expected, found });
+        }
+        ExchangeError::check_length(owner, mine.len(), bytes)?;
+        store(owner, mine);
+        *has_contributed = true;
+    }
+    Ok(())
+}
+
+/// Returns the payload of the next frame, which must be of this kind; `None` if it has not arrived yet.
+fn receive(link: &mut Link, kind: Kind) -> Result<Option<Vec<u8>>, ExchangeError> {
+    let lost = ExchangeError::OwnerLost(link.owner);
+    match link.receive() {
+        Ok(Some(frame)) if frame.kind == kind => Ok(Some(frame.payload)),
+        Ok(Some(Frame { kind: Kind::Abort, payload })) => {
+            Err(decode_error(&payload).unwrap_or(lost))
+        }
+        // A member that leaves after its contribution has died: its call has not returned yet.
+        Ok(None) if !link.socket.closed => Ok(None),
+        _ => Err(lost),
     }
 }
 
@@ -493,91 +494,5 @@ impl Drop for Job {
 impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Job({} of {}, ended {:?})", self.me, self.owners, self.ended)
-    }
-}
-
-/// The encoding of an unknown rank, which is larger than the rank of any job.
-const NO_RANK: u32 = u32::MAX;
-
-/// Encodes an error: a code, three numbers, and two calls, which have no names unless the error is that
-/// calls differ. An unknown error becomes a protocol error.
-pub(crate) fn encode_error(error: ExchangeError) -> Vec<u8> {
-    let system = |errno: i32| [4, errno.cast_unsigned(), 0, 0];
-    let mut calls = [Call::new(""); 2];
-    let words = match error {
-        ExchangeError::OwnerLost(owner) => [1, owner.0, 0, 0],
-        ExchangeError::TimedOut { after_s, missing } => {
-            [2, after_s, missing.map_or(NO_RANK, |owner| owner.0), 0]
-        }
-        ExchangeError::LengthDiffers { owner, expected, found } => [3, owner.0, expected, found],
-        ExchangeError::OwnerExited { owner, exit: Exit::Status(status) } => [5, owner.0, status, 0],
-        ExchangeError::OwnerExited { owner, exit: Exit::Signal(signal) } => [6, owner.0, signal, 0],
-        ExchangeError::System { errno } => system(errno),
-        ExchangeError::CallsDiffer { owner, expected, found } => {
-            calls = [expected, found];
-            [7, owner.0, 0, 0]
-        }
-        _ => system(Errno::PROTO.raw_os_error()),
-    };
-    let calls = calls.map(|call| call.encode());
-    [words.map(u32::to_le_bytes).as_flattened(), calls.as_flattened()].concat()
-}
-
-/// Decodes an error; `None` if the bytes are not an encoded error.
-fn decode_error(bytes: &[u8]) -> Option<ExchangeError> {
-    let (words, calls) = bytes.split_first_chunk::<16>()?;
-    let ([expected, found], []) = calls.as_chunks() else { return None };
-    let [code, first, second, third] = *<&[[u8; 4]; 4]>::try_from(words.as_chunks().0).ok()?;
-    let [code, first, second, third] = [code, first, second, third].map(u32::from_le_bytes);
-    let owner = Owner(first);
-    Some(match code {
-        1 => ExchangeError::OwnerLost(owner),
-        2 => ExchangeError::TimedOut {
-            after_s: first,
-            missing: (second != NO_RANK).then_some(Owner(second)),
-        },
-        3 => ExchangeError::LengthDiffers { owner, expected: second, found: third },
-        4 => ExchangeError::System { errno: first.cast_signed() },
-        5 => ExchangeError::OwnerExited { owner, exit: Exit::Status(second) },
-        6 => ExchangeError::OwnerExited { owner, exit: Exit::Signal(second) },
-        7 => {
-            let (expected, found) = (Call::decode(expected), Call::decode(found));
-            ExchangeError::CallsDiffer { owner, expected, found }
-        }
-        _ => return None,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn round_trips_errors() {
-        let owner = Owner(7);
-        for error in [
-            ExchangeError::OwnerLost(owner),
-            ExchangeError::TimedOut { after_s: 600, missing: Some(owner) },
-            ExchangeError::TimedOut { after_s: 1, missing: None },
-            ExchangeError::LengthDiffers { owner, expected: 8, found: u32::MAX },
-            ExchangeError::System { errno: -5 },
-            ExchangeError::OwnerExited { owner, exit: Exit::Status(101) },
-            ExchangeError::OwnerExited { owner, exit: Exit::Signal(9) },
-            ExchangeError::CallsDiffer {
-                owner,
-                expected: Call::new("barrier").numbered(3),
-                found: Call::new("Table::len").of_structure(1).numbered(4),
-            },
-        ] {
-            assert_eq!(decode_error(&encode_error(error)), Some(error));
-        }
-    }
-
-    #[test]
-    fn decodes_no_other_bytes() {
-        assert_eq!(decode_error(&[]), None);
-        assert_eq!(decode_error(&[1; 12]), None);
-        assert_eq!(decode_error(&[1; 17]), None);
-        assert_eq!(decode_error(&[9; 16 + 2 * Call::BYTES]), None);
     }
 }

@@ -1,22 +1,21 @@
 //! A request on one key as a state machine.
 
+mod claim;
 mod locks;
-
-use core::marker::PhantomData;
+mod probe;
 
 use probeline_pipeline::{
     Completed, Error, Machine, Next as NextStep, Plain, Port, Run, Step, Stop,
 };
-use probeline_transport::{PostError, RemoteWord, Segment, SlotRange, Transport};
+use probeline_transport::{PostError, SlotRange, Transport};
 
 use crate::context::Context;
-use crate::control::{Control, State};
+use crate::control::Control;
 use crate::direct::{self, EngineWords};
-use crate::hash::hash_of_bytes;
-use crate::layout::{MAX_CANDIDATES, Place, hash, store_entry};
+use crate::layout::{MAX_CANDIDATES, Place, hash};
 use crate::mode::Mode;
-use crate::outcome::{Outcome, Request, ValueHash, Written};
-use crate::search::{Goal, Kind, Next, Search, Seen, Target};
+use crate::outcome::{Outcome, Request, Written};
+use crate::search::{Goal, Kind, Search, Target};
 
 /// Parts of the posts.
 const READ: u8 = 0;
@@ -37,13 +36,13 @@ pub(crate) const STAGED: u32 = 1;
 pub struct Access<K, V> {
     /// `None` in free storage.
     request: Option<(K, Request<V>)>,
-    pub(crate) progress: Progress<K, V>,
+    pub(crate) progress: Progress,
 }
 
 /// Progress of a request.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(Hash))]
-pub(crate) struct Progress<K, V> {
+pub(crate) struct Progress {
     hash: u64,
     search: Search,
     stage: Stage,
@@ -51,11 +50,11 @@ pub(crate) struct Progress<K, V> {
     awaited: u32,
     /// The old word of the last atomic.
     old: Control,
-    /// The bucket that is claimed, and the control word of the claim.
+    /// The bucket that is examined or claimed, and the control word of the claim.
     target: Target,
     ticket: Control,
     /// The control words of the candidates after the claim.
-    compared: [Control; MAX_CANDIDATES as usize],
+    compared: [u64; MAX_CANDIDATES as usize],
     /// Whether the claim replaced another key's entry that is not counted yet.
     has_evicted: bool,
     /// Whether the request has a lock of its part, or a get that of a bucket.
@@ -64,9 +63,6 @@ pub(crate) struct Progress<K, V> {
     is_doubtful: bool,
     /// The word of the lock that the request did not get.
     blocked_by: Control,
-    /// The outcome, while the request leaves the part.
-    kept: Outcome<()>,
-    types: PhantomData<(K, V)>,
     #[cfg(test)]
     pub(crate) mutant: Mutant,
 }
@@ -82,39 +78,31 @@ enum Stage {
     },
     /// Read the control word again with a fetch-and-add of 0, because a READ may have torn it.
     Confirm,
-    Confirmed {
-        seen: Control,
-    },
-    /// Mark the present candidate, whose entry is destroyed, as dropped.
+    Confirmed,
+    /// Mark the target, whose entry is destroyed, as dropped.
     Clean,
     Cleaned,
-    /// Claim the target.
+    /// Claim the target; a remove marks it as dropped instead.
     Claim,
     Claimed,
     /// Write the entry to the claimed bucket.
     Write,
-    /// The entry is written; with `publishes` also published.
-    Written {
-        publishes: bool,
-    },
-    Publish,
+    /// The entry is written, but not published.
+    Written,
+    /// The entry is published.
     Published,
-    /// Give the claimed bucket up.
-    Release,
+    /// The claimed bucket is given up.
     Released,
-    /// Remove the key from its bucket.
-    Remove,
-    Removed,
     /// An attempt to lock has completed; or a get has undone its failed attempt.
     Entered,
     Retreated,
-    /// Release the lock of the part.
-    Leave,
-    Left,
+    /// Release the lock of the part; the request ends with this outcome.
+    Leave(Outcome<()>),
+    Left(Outcome<()>),
 }
 
 /// A defect that the model check must detect.
-#[cfg_attr(not(test), allow(dead_code))]
+#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mutant {
     None,
@@ -158,7 +146,7 @@ impl<K: Plain, V: Plain> Run<Context> for Access<K, V> {
             let outcome = direct::run(words, context, key, progress.hash, request);
             return outcome.map(Step::Done).ok_or_else(|| PostError::OutOfRange.into());
         }
-        progress.advance(key, request, context, port)
+        Running { key, request, progress, context, port }.advance()
     }
 
     fn on_completion(
@@ -192,7 +180,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
     }
 }
 
-impl<K: Plain, V: Plain> Progress<K, V> {
+impl Progress {
     const fn new(hash: u64) -> Self {
         Self {
             hash,
@@ -202,13 +190,11 @@ impl<K: Plain, V: Plain> Progress<K, V> {
             old: Control::EMPTY,
             target: Target { nth: 0, seen: Control::EMPTY, kind: Kind::Empty },
             ticket: Control::EMPTY,
-            compared: [Control::EMPTY; MAX_CANDIDATES as usize],
+            compared: [0; MAX_CANDIDATES as usize],
             has_evicted: false,
             is_inside: false,
             is_doubtful: false,
             blocked_by: Control::EMPTY,
-            kept: Outcome::Miss,
-            types: PhantomData,
             #[cfg(test)]
             mutant: Mutant::None,
         }
@@ -220,37 +206,37 @@ impl<K: Plain, V: Plain> Progress<K, V> {
         if part == ATOMIC {
             self.old = Control(word);
         } else if let Some(nth) = part.checked_sub(COMPARE)
-            && let Some(control) = self.compared.get_mut(usize::from(nth))
+            && let Some(compared) = self.compared.get_mut(usize::from(nth))
         {
-            *control = Control(word);
+            *compared = word;
         }
     }
+}
 
+/// A request that advances, with all that it acts on.
+struct Running<'r, 'p, T, K, V> {
+    key: &'r K,
+    request: &'r Request<V>,
+    progress: &'r mut Progress,
+    context: &'r mut Context,
+    port: &'r mut Port<'p, T>,
+}
+
+impl<T: Transport, K: Plain, V: Plain> Running<'_, '_, T, K, V> {
     /// Advances the request as far as possible.
-    fn advance(
-        &mut self,
-        key: &K,
-        request: &Request<V>,
-        context: &mut Context,
-        port: &mut Port<'_, impl Transport>,
-    ) -> NextStep<Outcome<V>> {
-        self.search.set_max_retries(context.retries);
+    fn advance(mut self) -> NextStep<Outcome<V>> {
+        self.progress.search.set_max_retries(self.context.retries);
         // Each turn posts, and then waits, or decides; retries bound the decisions.
-        while self.awaited == 0 {
-            let Some(outcome) = self.proceed(key, request, context, port)? else { continue };
-            if self.is_inside {
-                (self.kept, self.stage) = (outcome, Stage::Leave);
+        while self.progress.awaited == 0 {
+            let Some(outcome) = self.proceed()? else { continue };
+            if self.progress.is_inside {
+                self.progress.stage = Stage::Leave(outcome);
                 continue;
             }
             // Not before the lock is released, which may fail.
-            context.stats.count_outcome(&outcome, matches!(request, Request::Remove));
+            self.context.stats.count_outcome(&outcome, matches!(self.request, Request::Remove));
             return Ok(Step::Done(match outcome {
-                Outcome::Hit(()) => {
-                    let landing = self.landing(port, context.layout.used_words);
-                    let body = port.landed(landing)?.get(1..).unwrap_or_default();
-                    let entry = context.layout.bytes.of::<K, V>().split(body);
-                    Outcome::Hit(V::from_bytes(entry.unwrap_or_default().1))
-                }
+                Outcome::Hit(()) => Outcome::Hit(V::from_bytes(self.landed_entry()?.2)),
                 Outcome::Miss => Outcome::Miss,
                 Outcome::Written(written) => Outcome::Written(written),
             }));
@@ -259,473 +245,97 @@ impl<K: Plain, V: Plain> Progress<K, V> {
     }
 
     /// Takes one step: posts, or decides what follows the posts that have completed.
-    fn proceed(
-        &mut self,
-        key: &K,
-        request: &Request<V>,
-        context: &mut Context,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Result<Ended, Stop> {
-        match self.stage {
-            Stage::Probe if self.must_enter(request, context.mode) => {
-                self.enter(request, context, port)?;
+    fn proceed(&mut self) -> Result<Ended, Stop> {
+        match self.progress.stage {
+            Stage::Probe if self.must_enter() => self.enter()?,
+            Stage::Entered => return self.entered(),
+            Stage::Retreated => return Ok(self.wait()),
+            Stage::Leave(outcome) => {
+                self.leave()?;
+                self.progress.stage = Stage::Left(outcome);
             }
-            Stage::Entered => return self.entered(request, context, port),
-            Stage::Retreated => return Ok(self.wait(request, context)),
-            Stage::Leave => {
-                self.leave(request, context, port)?;
-                self.stage = Stage::Left;
-            }
-            Stage::Left => return Ok(Some(self.kept)),
-            Stage::Probe => self.probe(request, context, port)?,
+            Stage::Left(outcome) => return Ok(Some(outcome)),
+            Stage::Probe => self.probe()?,
             // The words of the bucket have landed, and are examined after this.
-            Stage::Probed { .. } if self.is_inside && context.mode == Mode::BucketLocks => {
-                self.leave(request, context, port)?;
+            Stage::Probed { .. }
+                if self.progress.is_inside && self.context.mode == Mode::BucketLocks =>
+            {
+                self.leave()?;
             }
-            Stage::Probed { claims } => return self.on_looked(claims, key, request, context, port),
-            Stage::Confirm => {
-                let at = context.layout.control(self.place(context, self.search.nth()));
-                port.fetch_add(ATOMIC, at, 0)?;
-                self.awaited = 1 << ATOMIC;
-                self.stage = Stage::Confirmed { seen: self.target.seen };
-            }
-            Stage::Confirmed { seen } => {
-                let next = if context.mode.control(self.old.0) == seen {
-                    let shown = self.claimed_for(seen);
-                    self.search.see(seen, shown, self.goal(request, context))
-                } else {
-                    self.search.again()
-                };
-                return Ok(self.follow(next, request, context));
-            }
-            // A WRITE would not tell whether another client has changed the bucket.
-            Stage::Clean if context.mode.overwrites() => {
-                self.old = self.target.seen;
-                self.stage = Stage::Cleaned;
-            }
-            Stage::Clean => {
-                self.target.nth = self.search.nth();
-                self.swap(
-                    self.target.seen,
-                    self.dropped(self.target.seen, context),
-                    context,
-                    port,
-                )?;
-                self.stage = Stage::Cleaned;
-            }
-            Stage::Cleaned => {
-                let seen = self.target.seen;
-                let next = if self.old == seen {
-                    // Without an atomic the entry stays, and is counted by none of those who see it.
-                    context.stats.lost_entries += u64::from(!context.mode.overwrites());
-                    let dropped = self.dropped(seen, context);
-                    self.search.see(dropped, Seen::Dropped, self.goal(request, context))
-                } else {
-                    context.follow_writer(seen, self.old);
-                    self.search.again()
-                };
-                return Ok(self.follow(next, request, context));
-            }
-            Stage::Claim if context.mode.overwrites() => {
-                self.overwrite(key, request, context, port)?;
-            }
-            Stage::Claim => {
-                self.ticket = context.ticket(self.hash);
-                self.swap(self.target.seen, self.ticket, context, port)?;
-                self.stage = Stage::Claimed;
-            }
-            Stage::Claimed if self.old == self.target.seen => self.claimed(context),
-            Stage::Claimed => {
-                self.blocked_by = self.old;
-                context.follow_writer(self.target.seen, self.old);
-                context.stats.lost_claims += 1;
-                // Only the count of readers differs: they still hold the bucket's lock.
-                if context.mode.control(self.old.0) == self.target.seen {
-                    let next = self.search.again();
-                    let ended = self.follow(next, request, context);
-                    if ended.is_none() {
-                        self.stage = Stage::Claim;
-                    }
-                    return Ok(ended);
-                }
-                let next = match self.target.kind {
-                    Kind::Empty => self.search.again(),
-                    _ => self.search.restart(),
-                };
-                return Ok(self.follow(next, request, context));
-            }
-            Stage::Write => self.write(key, request, context, port)?,
-            Stage::Written { publishes: true } | Stage::Published => {
-                return Ok(Some(self.published(context)));
-            }
-            Stage::Written { publishes: false } => {
-                self.stage = Stage::Publish;
-                if self.target.needs_comparison() && self.has_conflict(request, context, port)? {
-                    self.stage = Stage::Release;
-                }
-            }
-            Stage::Publish => {
-                let full = self.entry_control(request, context);
-                self.replace_ticket(full, context, port)?;
-                self.stage = Stage::Published;
-            }
-            Stage::Release => {
-                self.replace_ticket(self.dropped(self.ticket, context), context, port)?;
-                self.stage = Stage::Released;
-            }
-            Stage::Released => {
-                context.stats.given_up += 1;
-                let next = self.search.restart();
-                return Ok(self.follow(next, request, context));
-            }
-            Stage::Remove if context.mode.overwrites() => {
-                self.overwrite_as_dropped(context, port)?;
-            }
-            Stage::Remove => {
-                self.swap(
-                    self.target.seen,
-                    self.dropped(self.target.seen, context),
-                    context,
-                    port,
-                )?;
-                self.stage = Stage::Removed;
-            }
-            Stage::Removed if self.old == self.target.seen => {
-                return Ok(Some(self.end(Written::Removed, context)));
-            }
-            Stage::Removed => {
-                context.follow_writer(self.target.seen, self.old);
-                context.stats.lost_claims += 1;
-                let next = self.search.restart();
-                return Ok(self.follow(next, request, context));
-            }
+            Stage::Probed { claims } => return self.probed(claims),
+            Stage::Confirm => self.confirm()?,
+            Stage::Confirmed => return Ok(self.confirmed()),
+            Stage::Clean => self.clean()?,
+            Stage::Cleaned => return Ok(self.cleaned()),
+            Stage::Claim => self.claim()?,
+            Stage::Claimed => return Ok(self.claimed()),
+            Stage::Write => self.write()?,
+            Stage::Written => self.publish()?,
+            Stage::Published => return Ok(Some(self.published())),
+            Stage::Released => return Ok(self.released()),
         }
         Ok(None)
     }
 
-    /// Reads the present candidate, and claims the first one as if it were empty.
-    fn probe(
-        &mut self,
-        request: &Request<V>,
-        context: &mut Context,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Result<(), Stop> {
-        let claims = context.claims_with_read && writes(request) && self.search.is_at_start();
-        port.reserve(1 + u32::from(claims))?;
-        let place = self.place(context, self.search.nth());
-        let bucket = context.layout.segment(place);
-        port.read(READ, bucket, self.landing(port, bucket.words))?;
-        self.awaited |= 1 << READ;
-        context.stats.bucket_reads += 1;
-        if claims {
-            self.target = Target { nth: 0, seen: Control::EMPTY, kind: Kind::Empty };
-            self.ticket = context.ticket(self.hash);
-            self.swap(Control::EMPTY, self.ticket, context, port)?;
-        }
-        self.stage = Stage::Probed { claims };
-        Ok(())
-    }
-
-    /// Examines the candidate that has landed.
-    fn on_looked(
-        &mut self,
-        claims: bool,
-        key: &K,
-        request: &Request<V>,
-        context: &mut Context,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Result<Ended, Stop> {
-        // The compare-and-swap decides: the READ posted with it may show an older word.
-        if claims && self.old == Control::EMPTY {
-            self.claimed(context);
-            return Ok(None);
-        }
-        let landing = self.landing(port, context.layout.used_words);
-        let (control, body) = port.landed(landing)?.split_first().unwrap_or((&0, &[]));
-        let control = context.mode.control(*control);
-        if claims && control.state() == State::Empty {
-            context.follow_writer(control, self.old);
-            let next = self.search.again();
-            return Ok(self.follow(next, request, context));
-        }
-        let place = self.place(context, self.search.nth());
-        let entry = context.layout.bytes.of::<K, V>().split(body);
-        let (there, value) = entry.unwrap_or_default();
-        let is_key = there == key.bytes();
-        let seen = Seen::unless_full(control, self.hash).unwrap_or_else(|| {
-            #[cfg(test)]
-            match self.mutant {
-                Mutant::TrustsKeys if is_key => return Seen::Key,
-                Mutant::PassesMixed if !is_key => return Seen::Other,
-                _ => {}
-            }
-            let matches = |hash| control.has_check(context.check(hash, value, place));
-            Seen::from_full(
-                is_key,
-                match is_key {
-                    true => matches(self.hash),
-                    false => !writes(request) || matches(hash_of_bytes(there, 0)),
-                },
-            )
-        });
-        context.stats.failed_checks += u64::from(seen == Seen::Mixed);
-        if seen == Seen::Key
-            && let Request::Get = request
-        {
-            return Ok(Some(Outcome::Hit(())));
-        }
-        if seen == Seen::Key
-            && let Request::Replace(_, old) = request
-            && !self.may_replace(ValueHash::from_bytes(value), *old)
-        {
-            return Ok(Some(self.end(Written::Present, context)));
-        }
-        let is_claim = matches!(seen, Seen::ClaimedForKey | Seen::ClaimedForOther);
-        if is_claim {
-            self.blocked_by = control;
-        }
-        if is_claim && !self.words_are_whole(port) {
-            // A get may pass any claim: a miss is right.
-            if !matches!(request, Request::Get) {
-                self.target.seen = control;
-                self.stage = Stage::Confirm;
-                return Ok(None);
-            }
-            self.is_doubtful = true;
-        }
-        self.target.seen = control;
-        let next = self.search.see(control, seen, self.goal(request, context));
-        Ok(self.follow(next, request, context))
-    }
-
-    fn may_replace(&self, there: ValueHash, expected: ValueHash) -> bool {
-        #[cfg(test)]
-        if self.mutant == Mutant::ReplacesAll {
-            return true;
-        }
-        there == expected
-    }
-
-    fn words_are_whole(&self, port: &Port<'_, impl Transport>) -> bool {
-        #[cfg(test)]
-        if self.mutant == Mutant::TrustsTornClaims {
-            return true;
-        }
-        port.caps().word_reads_whole
-    }
-
-    fn claimed_for(&self, control: Control) -> Seen {
-        if control.is_claim_for(self.hash) { Seen::ClaimedForKey } else { Seen::ClaimedForOther }
-    }
-
-    /// Turns a decision of the search into the next stage, or the outcome.
-    fn follow(&mut self, next: Next, request: &Request<V>, context: &mut Context) -> Ended {
-        if locks::is_blocked(next, context.mode) {
-            self.note_held_lock(context);
-        }
-        self.stage = match (next, request) {
-            (Next::Probe(_) | Next::ProbeAgain, _) => Stage::Probe,
-            (Next::Clean, _) => Stage::Clean,
-            (Next::Key, Request::PutIfAbsent(_)) => {
-                return Some(self.end(Written::Present, context));
-            }
-            (Next::Key, Request::Remove) => Stage::Remove,
-            (Next::Key, _) => {
-                let (nth, seen) = (self.search.nth(), self.target.seen);
-                self.target = Target { nth, seen, kind: Kind::Key };
-                Stage::Claim
-            }
-            (Next::Absent(Some(target)), _) => {
-                self.target = target;
-                Stage::Claim
-            }
-            (Next::Absent(None) | Next::Busy, Request::Get) => {
-                context.stats.busy += u64::from(next == Next::Busy || self.is_doubtful);
-                return Some(Outcome::Miss);
-            }
-            (Next::Absent(None), _) => return Some(self.end(Written::Absent, context)),
-            (Next::Busy, _) => return Some(self.end(Written::Dropped, context)),
-        };
-        if self.stage == Stage::Remove {
-            self.target.nth = self.search.nth();
-        }
-        None
-    }
-
-    /// Continues after the target was claimed.
-    fn claimed(&mut self, context: &mut Context) {
-        if self.target.kind == Kind::Oldest {
-            context.stats.lost_entries += u64::from(self.has_evicted);
-            self.has_evicted = true;
-        }
-        self.stage = Stage::Write;
-    }
-
-    /// Writes the entry to the claimed bucket. Along with it, publishes it or reads the control
-    /// words of the other candidates.
-    fn write(
-        &mut self,
-        key: &K,
-        request: &Request<V>,
-        context: &mut Context,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Result<(), Stop> {
-        let compares = self.target.needs_comparison();
-        let publishes = !compares && self.may_publish_early(port);
-        let compared = if compares { self.search.compared(self.goal(request, context)) } else { 0 };
-        port.reserve(1 + u32::from(publishes) + compared)?;
-        let Some(value) = request.value() else { return Err(Error::Idle.into()) };
-        let place = self.place(context, self.target.nth);
-        let body = context.layout.body(place);
-        let staged = SlotRange { slot: port.slot(STAGED), start: 0, words: body.words };
-        store_entry(key.bytes(), value.bytes(), port.staged(staged)?);
-        port.write(WRITE, staged, body)?;
-        self.awaited |= 1 << WRITE;
-        if publishes {
-            let full = self.entry_control(request, context);
-            self.replace_ticket(full, context, port)?;
-        }
-        for nth in 0..compared {
-            self.compare(nth, context, port)?;
-        }
-        self.stage = Stage::Written { publishes };
-        Ok(())
-    }
-
-    /// Posts a READ of a candidate's control word, or a fetch-and-add of 0 if a READ could tear it.
-    fn compare(
-        &mut self,
-        nth: u32,
-        context: &Context,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Result<(), Stop> {
-        let start = context.layout.control(self.place(context, nth));
-        // At most MAX_CANDIDATES.
-        #[allow(clippy::cast_possible_truncation)]
-        let part = COMPARE + nth as u8;
-        if self.words_are_whole(port) {
-            let into = SlotRange { start: nth, ..self.landing(port, 1) };
-            port.read(part, Segment { start, words: 1 }, into)?;
-        } else {
-            port.fetch_add(part, start, 0)?;
-        }
-        self.awaited |= 1 << part;
-        Ok(())
-    }
-
-    fn may_publish_early(&self, port: &Port<'_, impl Transport>) -> bool {
-        #[cfg(test)]
-        if self.mutant == Mutant::PublishesEarly {
-            return true;
-        }
-        port.caps().write_then_atomic
-    }
-
-    /// Returns whether another candidate may have an entry or a claim of the same key.
-    fn has_conflict(
-        &mut self,
-        request: &Request<V>,
-        context: &Context,
-        port: &Port<'_, impl Transport>,
-    ) -> Result<bool, Stop> {
-        #[cfg(test)]
-        if self.mutant == Mutant::ComparesNothing {
-            return Ok(false);
-        }
-        let count = self.search.compared(self.goal(request, context));
-        if self.words_are_whole(port) {
-            let words = port.landed(self.landing(port, count))?;
-            for (control, word) in self.compared.iter_mut().zip(words) {
-                *control = Control(*word);
-            }
-        }
-        let claimed = self.place(context, self.target.nth);
-        Ok((0..count).zip(self.compared).any(|(nth, now)| {
-            // In a small map two candidates may be the same bucket.
-            let now = context.mode.control(now.0);
-            self.place(context, nth) != claimed && self.search.is_conflict(nth, now, self.hash)
-        }))
-    }
-
-    /// Ends a write whose entry was published, unless another client has taken the bucket.
-    fn published(&mut self, context: &mut Context) -> Outcome<()> {
-        if context.mode.control(self.old.0) != self.ticket {
-            context.follow_writer(self.ticket, self.old);
-            context.stats.stolen_claims += 1;
-            context.stats.lost_entries += u64::from(self.target.kind == Kind::Key);
-            return self.end(Written::Dropped, context);
-        }
-        context.clock.count();
-        context.last_put = Some((self.place(context, self.target.nth), self.target.nth));
-        let written = match self.target.kind {
-            Kind::Key => Written::Updated,
-            _ if core::mem::take(&mut self.has_evicted) => Written::Evicted,
-            _ => Written::Inserted,
-        };
-        self.end(written, context)
-    }
-
-    fn end(&mut self, written: Written, context: &mut Context) -> Outcome<()> {
-        context.stats.lost_entries += u64::from(core::mem::take(&mut self.has_evicted));
+    /// Ends a request that writes.
+    #[inline(always)]
+    fn end(&mut self, written: Written) -> Outcome<()> {
+        let has_evicted = core::mem::take(&mut self.progress.has_evicted);
+        self.context.stats.lost_entries += u64::from(has_evicted);
         Outcome::Written(written)
     }
 
-    /// Returns the word that drops the entry or the claim of a control word.
-    fn dropped(&self, control: Control, context: &Context) -> Control {
-        #[cfg(test)]
-        if self.mutant == Mutant::KeepsDroppedCheck {
-            return control.dropped(0);
-        }
-        context.mode.dropped(control)
-    }
-
     /// Posts a compare-and-swap of the target's control word.
-    fn swap(
-        &mut self,
-        expected: Control,
-        desired: Control,
-        context: &Context,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Result<(), Stop> {
-        let at: RemoteWord = context.layout.control(self.place(context, self.target.nth));
-        port.compare_and_swap(ATOMIC, at, expected.0, desired.0)?;
-        self.awaited |= 1 << ATOMIC;
+    #[inline(always)]
+    fn swap(&mut self, expected: Control, desired: Control) -> Result<(), Stop> {
+        let at = self.context.layout.control(self.place(self.progress.target.nth));
+        self.port.compare_and_swap(ATOMIC, at, expected.0, desired.0)?;
+        self.progress.awaited |= 1 << ATOMIC;
         Ok(())
     }
 
-    /// Posts the atomic that replaces the ticket. A lock's word also counts the clients that read and
-    /// have not noticed the ticket yet, so nothing but an addition is sure to succeed.
-    fn replace_ticket(
-        &mut self,
-        desired: Control,
-        context: &Context,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Result<(), Stop> {
-        if context.mode != Mode::BucketLocks {
-            return self.swap(self.ticket, desired, context, port);
+    /// Returns the word that drops the entry or the claim of a control word.
+    #[inline(always)]
+    fn dropped(&self, control: Control) -> Control {
+        #[cfg(test)]
+        if self.progress.mutant == Mutant::KeepsDroppedCheck {
+            return control.dropped(0);
         }
-        let at = context.layout.control(self.place(context, self.target.nth));
-        self.add(at, desired.0.wrapping_sub(self.ticket.0), port)
+        self.context.mode.dropped(control)
     }
 
-    /// Returns the control word that publishes the entry.
-    fn entry_control(&self, request: &Request<V>, context: &Context) -> Control {
-        let place = self.place(context, self.target.nth);
-        let check =
-            request.value().map_or(0, |value| context.check(self.hash, value.bytes(), place));
-        Control::full(context.clock.age(), check)
+    /// Returns the control word, the key and the value in the landing slot.
+    #[inline(always)]
+    fn landed_entry(&self) -> Result<(Control, &[u8], &[u8]), Stop> {
+        let landing = self.landing(self.context.layout.used_words);
+        let (control, body) = self.port.landed(landing)?.split_first().unwrap_or((&0, &[]));
+        let (key, value) = self.context.layout.bytes.of::<K, V>().split(body).unwrap_or_default();
+        Ok((self.context.mode.control(*control), key, value))
     }
 
-    fn place(&self, context: &Context, nth: u32) -> Place {
-        context.layout.candidate(self.hash, nth)
+    /// Returns whether no READ tears a word.
+    #[inline(always)]
+    fn words_are_whole(&self) -> bool {
+        #[cfg(test)]
+        if self.progress.mutant == Mutant::TrustsTornClaims {
+            return true;
+        }
+        self.port.caps().word_reads_whole
     }
 
-    fn goal<'c>(&self, request: &Request<V>, context: &'c Context) -> Goal<'c> {
-        context.goal(self.hash, writes(request))
+    #[inline(always)]
+    fn place(&self, nth: u32) -> Place {
+        self.context.layout.candidate(self.progress.hash, nth)
     }
 
-    fn landing(&self, port: &Port<'_, impl Transport>, words: u32) -> SlotRange {
-        SlotRange { slot: port.slot(LANDING), start: 0, words }
+    #[inline(always)]
+    fn goal(&self) -> Goal<'_> {
+        self.context.goal(self.progress.hash, writes(self.request))
+    }
+
+    #[inline(always)]
+    fn landing(&self, words: u32) -> SlotRange {
+        SlotRange { slot: self.port.slot(LANDING), start: 0, words }
     }
 }
 

@@ -7,9 +7,10 @@ use probeline_transport::{Call, ExchangeError, Term};
 use proptest::prelude::*;
 
 use super::*;
+use crate::abort::encode_error;
 use crate::limits::MAX_RESULT_BYTES;
 use crate::link::flush_all;
-use crate::tcp::{contribution, encode_error};
+use crate::tcp::contribution;
 use crate::testing::check_calls;
 use crate::{threads, threads_within};
 

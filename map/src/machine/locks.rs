@@ -1,192 +1,127 @@
 //! Locks: requests of the modes other than [`Mode::Claims`] lock, unlock and overwrite a part or a
 //! bucket.
 
-use probeline_pipeline::{Error, Plain, Port, Stop};
+use probeline_pipeline::{Plain, Stop};
 use probeline_transport::{Owner, RemoteWord, Segment, SlotRange, Transport};
 
-use super::{ATOMIC, Ended, Progress, STAGED, Stage, WRITE};
-use crate::context::Context;
-use crate::control::{Control, State};
+use super::{ATOMIC, Ended, Running, STAGED, Stage, WRITE};
+use crate::control::State;
 use crate::layout::store_entry;
 use crate::mode::{HeldLock, Mode, writer_of_bucket, writer_of_part, written_by};
 use crate::outcome::Request;
-use crate::search::{Kind, Next};
+use crate::search::Kind;
 
-impl<K: Plain, V: Plain> Progress<K, V> {
+impl<T: Transport, K: Plain, V: Plain> Running<'_, '_, T, K, V> {
     /// Returns whether the request needs a lock before it probes the present candidate.
-    pub(super) fn must_enter(&self, request: &Request<V>, mode: Mode) -> bool {
-        !self.is_inside
-            && match mode {
+    pub(super) fn must_enter(&self) -> bool {
+        !self.progress.is_inside
+            && match self.context.mode {
                 Mode::Claims | Mode::Unlocked => false,
                 Mode::PartLocks => true,
                 // Requests that write lock the bucket that they have chosen: they claim it.
-                Mode::BucketLocks => matches!(request, Request::Get),
+                Mode::BucketLocks => matches!(self.request, Request::Get),
             }
     }
 
     /// Posts an attempt to lock the part or the bucket.
-    pub(super) fn enter(
-        &mut self,
-        request: &Request<V>,
-        context: &Context,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Result<(), Stop> {
-        let lock = self.lock(context);
-        if matches!(request, Request::Get) {
-            port.fetch_add(ATOMIC, lock, 1)?;
+    pub(super) fn enter(&mut self) -> Result<(), Stop> {
+        let lock = self.lock();
+        if matches!(self.request, Request::Get) {
+            self.add(lock, 1)?;
         } else {
-            port.compare_and_swap(ATOMIC, lock, 0, written_by(context.me))?;
+            self.port.compare_and_swap(ATOMIC, lock, 0, written_by(self.context.me))?;
+            self.progress.awaited |= 1 << ATOMIC;
         }
-        self.awaited |= 1 << ATOMIC;
-        self.stage = Stage::Entered;
+        self.progress.stage = Stage::Entered;
         Ok(())
     }
 
     /// Handles the result of an attempt to lock. A get whose attempt failed undoes its count.
-    pub(super) fn entered(
-        &mut self,
-        request: &Request<V>,
-        context: &mut Context,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Result<Ended, Stop> {
-        let (reads, old) = (matches!(request, Request::Get), self.old.0);
-        self.is_inside = match (context.mode, reads) {
-            (Mode::PartLocks, true) => writer_of_part(old).is_none(),
-            (Mode::PartLocks, false) => old == 0,
-            _ => self.old.state() != State::Claimed,
+    pub(super) fn entered(&mut self) -> Result<Ended, Stop> {
+        let (reads, old) = (matches!(self.request, Request::Get), self.progress.old);
+        self.progress.is_inside = match (self.context.mode, reads) {
+            (Mode::PartLocks, true) => writer_of_part(old.0).is_none(),
+            (Mode::PartLocks, false) => old.0 == 0,
+            _ => old.state() != State::Claimed,
         };
         #[cfg(test)]
-        if self.mutant == super::Mutant::EntersWithoutLock {
-            self.is_inside = true;
+        if self.progress.mutant == super::Mutant::EntersWithoutLock {
+            self.progress.is_inside = true;
         }
-        self.stage = Stage::Probe;
-        if self.is_inside {
+        if self.progress.is_inside {
+            self.progress.stage = Stage::Probe;
             return Ok(None);
         }
-        self.blocked_by = self.old;
+        self.progress.blocked_by = old;
         if reads {
-            self.count_out(context, port)?;
-            self.stage = Stage::Retreated;
+            self.add(self.lock(), u64::MAX)?;
+            self.progress.stage = Stage::Retreated;
             return Ok(None);
         }
-        Ok(self.wait(request, context))
-    }
-
-    /// Tries again later.
-    pub(super) fn wait(&mut self, request: &Request<V>, context: &mut Context) -> Ended {
-        let next = self.search.again();
-        self.follow(next, request, context)
+        Ok(self.wait())
     }
 
     /// Unlocks the part or the bucket.
-    pub(super) fn leave(
-        &mut self,
-        request: &Request<V>,
-        context: &Context,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Result<(), Stop> {
-        if matches!(request, Request::Get) {
-            self.count_out(context, port)?;
-        } else {
-            self.add(self.lock(context), 0_u64.wrapping_sub(written_by(context.me)), port)?;
-        }
-        self.is_inside = false;
+    pub(super) fn leave(&mut self) -> Result<(), Stop> {
+        let count = match self.request {
+            Request::Get => 1,
+            _ => written_by(self.context.me),
+        };
+        self.add(self.lock(), 0_u64.wrapping_sub(count))?;
+        self.progress.is_inside = false;
         Ok(())
     }
 
-    fn count_out(
-        &mut self,
-        context: &Context,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Result<(), Stop> {
-        self.add(self.lock(context), u64::MAX, port)
-    }
-
-    pub(super) fn add(
-        &mut self,
-        at: RemoteWord,
-        addend: u64,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Result<(), Stop> {
-        port.fetch_add(ATOMIC, at, addend)?;
-        self.awaited |= 1 << ATOMIC;
+    pub(super) fn add(&mut self, at: RemoteWord, addend: u64) -> Result<(), Stop> {
+        self.port.fetch_add(ATOMIC, at, addend)?;
+        self.progress.awaited |= 1 << ATOMIC;
         Ok(())
     }
 
     /// Returns the word of the part's lock, or of the present candidate's.
-    fn lock(&self, context: &Context) -> RemoteWord {
-        let place = self.place(context, self.search.nth());
-        match context.mode {
-            Mode::PartLocks => context.layout.part_lock(place.owner),
-            _ => context.layout.control(place),
+    fn lock(&self) -> RemoteWord {
+        let place = self.place(self.progress.search.nth());
+        match self.context.mode {
+            Mode::PartLocks => self.context.layout.part_lock(place.owner),
+            _ => self.context.layout.control(place),
         }
     }
 
-    /// Writes the entry over the target, control word and body at once.
-    pub(super) fn overwrite(
-        &mut self,
-        key: &K,
-        request: &Request<V>,
-        context: &Context,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Result<(), Stop> {
-        let Some(value) = request.value() else { return Err(Error::Idle.into()) };
-        let full = self.entry_control(request, context);
-        self.write_over(full, Some((key.bytes(), value.bytes())), context, port)?;
-        self.has_evicted = self.target.kind == Kind::Oldest;
-        (self.ticket, self.old) = (full, full);
-        self.stage = Stage::Written { publishes: true };
-        Ok(())
-    }
-
-    /// Marks the key's bucket as dropped.
-    pub(super) fn overwrite_as_dropped(
-        &mut self,
-        context: &Context,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Result<(), Stop> {
-        let dropped = self.dropped(self.target.seen, context);
-        self.write_over(dropped, None, context, port)?;
-        self.old = self.target.seen;
-        self.stage = Stage::Removed;
-        Ok(())
-    }
-
-    /// Writes a control word, and an entry if there is one.
-    fn write_over(
-        &mut self,
-        control: Control,
-        entry: Option<(&[u8], &[u8])>,
-        context: &Context,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Result<(), Stop> {
-        port.reserve(1)?;
-        let words = if entry.is_some() { context.layout.used_words } else { 1 };
-        let staged = SlotRange { slot: port.slot(STAGED), start: 0, words };
-        if let Some((first, body)) = port.staged(staged)?.split_first_mut() {
+    /// Writes the entry over the target, control word and body at once; for a remove only the word
+    /// that drops it.
+    pub(super) fn overwrite(&mut self) -> Result<(), Stop> {
+        let target = self.progress.target;
+        let value = self.request.value();
+        let (control, words, stage) = match value {
+            Some(_) => (self.entry_control(), self.context.layout.used_words, Stage::Published),
+            None => (self.dropped(target.seen), 1, Stage::Claimed),
+        };
+        self.port.reserve(1)?;
+        let staged = SlotRange { slot: self.port.slot(STAGED), start: 0, words };
+        if let Some((first, body)) = self.port.staged(staged)?.split_first_mut() {
             *first = control.0;
-            if let Some((key, value)) = entry {
-                store_entry(key, value, body);
+            if let Some(value) = value {
+                store_entry(self.key.bytes(), value.bytes(), body);
             }
         }
-        let start = context.layout.control(self.place(context, self.target.nth));
-        port.write(WRITE, staged, Segment { start, words })?;
-        self.awaited |= 1 << WRITE;
+        let start = self.context.layout.control(self.place(target.nth));
+        self.port.write(WRITE, staged, Segment { start, words })?;
+        self.progress.awaited |= 1 << WRITE;
+        self.progress.has_evicted = value.is_some() && target.kind == Kind::Oldest;
+        (self.progress.ticket, self.progress.stage) = (control, stage);
+        // As if an atomic had found what it expects.
+        self.progress.old = if value.is_some() { control } else { target.seen };
         Ok(())
     }
 
     /// Notes which lock the request did not get.
-    pub(super) fn note_held_lock(&self, context: &mut Context) {
-        let part = self.place(context, self.search.nth()).owner;
-        let holder = match context.mode {
-            Mode::PartLocks => writer_of_part(self.blocked_by.0),
-            _ => writer_of_bucket(self.blocked_by),
+    pub(super) fn note_held_lock(&mut self) {
+        let part = self.place(self.progress.search.nth()).owner;
+        let blocked_by = self.progress.blocked_by;
+        let holder = match self.context.mode {
+            Mode::PartLocks => writer_of_part(blocked_by.0),
+            _ => writer_of_bucket(blocked_by),
         };
-        context.held_lock = Some(HeldLock { part: Owner(part), holder });
+        self.context.held_lock = Some(HeldLock { part: Owner(part), holder });
     }
-}
-
-/// Returns whether a search ended because it waited too long for a lock.
-pub(super) fn is_blocked(next: Next, mode: Mode) -> bool {
-    next == Next::Busy && mode.locks()
 }
