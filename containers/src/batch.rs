@@ -4,10 +4,8 @@
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU64, fence};
 
-use probeline_pipeline::{
-    BatchError, Error, Kind, Machine, Mapped, Operation, Placement, Structure,
-};
-use probeline_transport::line::{Compare, Work};
+use probeline_pipeline::{BatchError, Error, Kind, Machine, Mapped, Operation, Structure};
+use probeline_transport::line::{Compare, Narrow, Work};
 use probeline_transport::{Owner, RemoteWord, Segment, Transport, prefetch};
 
 use crate::element::{Begin, Container, Context, Direct, Element};
@@ -118,21 +116,19 @@ where
     fn run_direct(&mut self, transport: &impl Transport, context: &Context<E::Detail>) {
         let placement = context.placement;
         let mapped = Mapped::new(transport, placement.first_word(), placement.part_words());
+        let Some(mapped) = &mapped else {
+            // More owners than are looked up at once.
+            let elements = |index| transport.direct(placement.segment(index)?);
+            return Block { batch: self, elements, context }.run::<Narrow>();
+        };
         let distribution = E::DISTRIBUTION.unwrap_or(placement.distribution());
         let elements = |index| {
-            let Some(mapped) = &mapped else { return ask(transport, placement, index) };
             let (owner, nth) = placement.locate_as(distribution, index)?;
             let words = placement.words();
             mapped.words(owner.0, nth * u64::from(words), words as usize)
         };
         E::with_comparison(Block { batch: self, elements, context });
     }
-}
-
-/// Returns the words of an element in a job with more owners than are looked up at once.
-#[cold]
-fn ask(transport: &impl Transport, placement: Placement, index: u64) -> Option<&[AtomicU64]> {
-    transport.direct(placement.segment(index)?)
 }
 
 /// The place of an element that the CPU addresses.
