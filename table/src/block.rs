@@ -162,20 +162,24 @@ impl<K: BlockKeys, R: BatchResult> Work for Block<'_, '_, K, R> {
     /// Runs the block. What is the same for all of its keys is a constant of the loop.
     #[inline(always)]
     fn run<C: Compare>(mut self) -> usize {
-        match (self.layout.probing(), R::Answer::INTENT) {
-            (Probing::Linear, Intent::Find) => self.examine::<C, true, true>(),
-            (Probing::Linear, Intent::FindOrPut) => self.examine::<C, true, false>(),
-            (_, Intent::Find) => self.examine::<C, false, true>(),
-            (_, Intent::FindOrPut) => self.examine::<C, false, false>(),
+        match self.layout.probing() {
+            Probing::Linear => self.examine::<C, true>(),
+            _ => self.examine::<C, false>(),
         }
     }
 }
 
 impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
+    const INTENT: Intent = R::Answer::INTENT;
+    /// The outcome of keys that were not found.
+    const OTHER: Ended = match Self::INTENT {
+        Intent::Find => Ended::Absent,
+        Intent::FindOrPut => Ended::Inserted,
+    };
+
     /// Examines the home line of each key, and follows the keys that it does not decide.
     #[inline(always)]
-    fn examine<C: Compare, const LINEAR: bool, const FIND: bool>(&mut self) -> usize {
-        let intent = if FIND { Intent::Find } else { Intent::FindOrPut };
+    fn examine<C: Compare, const LINEAR: bool>(&mut self) -> usize {
         let mut homes = Homes::<K::Wanted>::EMPTY;
         let mut walkers = Walkers::new();
         let (mut examined, mut hashed, mut end) = (0, 0, self.keys.len());
@@ -209,7 +213,7 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
                 // No probe limit is less than a line.
                 let mask = if LINEAR { u8::MAX << (first % LINE_BUCKETS) } else { u8::MAX };
                 let key = Key { wanted, place, lines: 1 };
-                match self.keys.scan_line::<C>(key, homes.lines[nth], first, mask, intent) {
+                match self.keys.scan_line::<C>(key, homes.lines[nth], first, mask, Self::INTENT) {
                     Verdict::Decided(outcome) => {
                         found += u64::from(outcome == Ended::Found);
                         self.put(place, outcome);
@@ -233,16 +237,15 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
             // Each round passes at least one line within the probe limit of each key.
             let max = if examined < end { WALKERS - MAX_EXAMINED } else { 0 };
             while walkers.len() > max {
-                self.walk::<C, FIND>(&mut walkers);
+                self.walk::<C>(&mut walkers);
                 self.check_candidates(CANDIDATES_AHEAD);
             }
         }
         self.check_candidates(0);
         let stats = self.keys.stats();
         stats.add_direct(Ended::Found, found, found);
-        let other = if FIND { Ended::Absent } else { Ended::Inserted };
         let others = end as u64 - left - found;
-        stats.add_direct(other, others, others);
+        stats.add_direct(Self::OTHER, others, others);
         end
     }
 
@@ -310,14 +313,13 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
 
     /// Examines the next line of each of `walkers`.
     #[inline(always)]
-    fn walk<C: Compare, const FIND: bool>(&mut self, walkers: &mut Walkers<'t, K::Wanted>) {
-        let intent = if FIND { Intent::Find } else { Intent::FindOrPut };
+    fn walk<C: Compare>(&mut self, walkers: &mut Walkers<'t, K::Wanted>) {
         let [mut found, mut other] = [(0, 0); 2];
         let mut nth = 0;
         while let Some(walker) = walkers.get_mut(nth) {
             let lines = (self.probe_limit - walker.left).div_ceil(LINE_BUCKETS.into()) + 1;
             let key = Key { wanted: walker.wanted, place: walker.place, lines };
-            match self.keys.scan_line::<C>(key, walker.line, walker.first, u8::MAX, intent) {
+            match self.keys.scan_line::<C>(key, walker.line, walker.first, u8::MAX, Self::INTENT) {
                 Verdict::Decided(outcome) => {
                     let ended = if outcome == Ended::Found { &mut found } else { &mut other };
                     ended.0 += 1;
@@ -336,8 +338,7 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
         }
         let stats = self.keys.stats();
         stats.add_direct(Ended::Found, found.0, found.1);
-        let outcome = if FIND { Ended::Absent } else { Ended::Inserted };
-        stats.add_direct(outcome, other.0, other.1);
+        stats.add_direct(Self::OTHER, other.0, other.1);
     }
 
     /// Compares all candidates but the last `left` with their keys.
