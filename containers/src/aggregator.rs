@@ -46,11 +46,11 @@ const POLLED: usize = 16;
 /// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
 pub type Operation = probeline_pipeline::Operation<Carry>;
 
-/// Delivers a run of messages of one rank: their number and their words.
+/// A function that delivers a run of messages from one rank, given their number and their words.
 type Deliver<'d> = &'d mut dyn FnMut(Owner, u32, &[AtomicU64]);
 
-/// Returns a function that delivers the messages of a run one by one. All that sends and receives is compiled once,
-/// whatever `deliver` is.
+/// Returns a function that passes the messages of a run to `deliver` one by one. The code that sends and receives is
+/// then compiled once, not for each type of `deliver`.
 fn each_run<V: Plain>(
     message_bytes: usize,
     mut deliver: impl FnMut(Owner, V),

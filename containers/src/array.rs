@@ -145,7 +145,7 @@ where
     /// Stores an element. Blocks as [`get`](Self::get) does.
     ///
     /// # Errors
-    /// As for [`get`](Self::get). Unless it was refused, it is unknown whether the value is or will be
+    /// [`Error::Value`] if the value has another size than [`Config::element_bytes`]. As for [`get`](Self::get). Unless it was refused, it is unknown whether the value is or will be
     /// stored.
     #[inline]
     pub fn put(&mut self, index: u64, value: &V) -> Result<(), Error> {

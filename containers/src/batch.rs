@@ -36,9 +36,10 @@ where
         action: impl Fn(usize) -> Option<E::Action>,
         store: impl FnMut(usize, OutcomeOf<E>),
     ) -> Result<(), BatchError> {
-        if !self.context().is_direct || self.posts() {
+        if !self.context().is_direct {
             return run_posted(self, |place| Some((*keys.get(place)?, action(place)?)), store);
         }
+        self.complete_claims();
         let mut batch = Batch::<E, _, _> { keys, action, store, next: 0, failed: None };
         // Each iteration runs a block.
         while batch.next < keys.len() {
@@ -115,14 +116,16 @@ where
     #[inline(always)]
     fn run_direct(&mut self, transport: &impl Transport, context: &Context<E::Detail>) {
         let placement = context.placement;
+        debug_assert!(E::DISTRIBUTION.is_none_or(|it| it == placement.distribution()));
         let mapped = Mapped::new(transport, placement.first_word(), placement.part_words());
         let Some(mapped) = &mapped else {
-            // More owners than are looked up at once.
+            // The job has more owners than `Mapped` holds: look up the owner of each element.
             let elements = |index| transport.direct(placement.segment(index)?);
             return Block { batch: self, elements, context }.run::<Narrow>();
         };
-        let distribution = E::DISTRIBUTION.unwrap_or(placement.distribution());
         let elements = |index| {
+            // Computed inside the closure, so that it is a constant of the loop: a captured value would be loaded.
+            let distribution = E::DISTRIBUTION.unwrap_or(placement.distribution());
             let (owner, nth) = placement.locate_as(distribution, index)?;
             let words = placement.words();
             mapped.words(owner.0, nth * u64::from(words), words as usize)

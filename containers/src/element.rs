@@ -37,7 +37,7 @@ pub trait Element: Sized {
 
     /// The name of the container, which its collective calls begin with.
     const NAME: &'static str;
-    /// The distribution of the elements, unless the configuration decides.
+    /// The distribution of the elements; `None` if the configuration chooses it.
     const DISTRIBUTION: Option<Distribution> = Some(Distribution::Block);
 
     /// Returns the state that operations share in a job of this many owners: the places of the elements, what
@@ -125,9 +125,9 @@ pub trait Direct<D>: Run<Context<D>> {
 pub struct Context<D> {
     pub(crate) placement: Placement,
     pub(crate) detail: D,
-    /// Whether the CPU of this owner may run operations.
+    /// Whether the configuration lets the CPU of this owner run operations.
     may_be_direct: bool,
-    /// Whether the CPUs of all owners run operations, as they have agreed.
+    /// Whether all owners have agreed that their CPUs run operations.
     pub(crate) is_direct: bool,
     /// Whether no owner changes the container now.
     pub(crate) is_still: bool,
@@ -217,12 +217,18 @@ impl<E: Element> Kind for Each<E> {
         Ok(Started::Done(outcome))
     }
 
+    #[inline(always)]
+    fn may_wait(context: &Self::Context) -> bool {
+        context.is_direct
+    }
+
     fn can_be_direct(_: &E::Config, context: &Self::Context, transport: &impl Transport) -> bool {
         let reaches = |owner| {
             let ends = context.placement.ends(owner);
             ends.into_iter().flatten().all(|end| transport.direct(end).is_some())
         };
         context.may_be_direct
+            && !context.is_closed
             && transport.caps().atomics == AtomicScope::Cpu
             && (0..transport.geometry().owners).map(Owner).all(reaches)
     }
@@ -268,7 +274,7 @@ fn machine_at<E: Element>(
     Ok((at, E::machine(Begin { at, key, home, action }, context)?))
 }
 
-/// Checks that a value has the bytes that the configuration states, if its type leaves the size open.
+/// Checks that a value has `bytes` bytes, unless its type fixes the size.
 #[inline(always)]
 pub(crate) fn check_value<V: Plain>(value: &V, bytes: usize) -> Result<(), Error> {
     let found = value.bytes().len();
@@ -278,7 +284,7 @@ pub(crate) fn check_value<V: Plain>(value: &V, bytes: usize) -> Result<(), Error
     Err(Error::Value { bits: bits(found), max: bits(bytes) })
 }
 
-/// Returns the bits of this many bytes.
+/// Converts a number of bytes to bits; saturates.
 pub(crate) fn bits(bytes: usize) -> u32 {
     u32::try_from(bytes.saturating_mul(8)).unwrap_or(u32::MAX)
 }

@@ -264,7 +264,7 @@ where
     }
 
     fn on_error(&mut self, context: &mut Context<B>) {
-        // One that gave up has changed nothing.
+        // An operation that gave up after MAX_ATTEMPTS compare-and-swaps has changed nothing.
         context.has_failed |= u32::from(self.swaps) < MAX_ATTEMPTS;
     }
 

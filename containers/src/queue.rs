@@ -12,8 +12,8 @@
 //!   one in 2^63): the pop waits. Words that have it are the value, because a ticket is written once;
 //! - the value is read before the head passes it, and a slot is written only when the head has passed the
 //!   slot's last ticket, so no value is overwritten before it is popped, and a pop that loses the
-//!   compare-and-swap has only read in vain. A WRITE whose value was popped may still be in flight; each of its
-//!   words has taken effect by then, and does so once ([`Transport`]);
+//!   compare-and-swap has only read in vain. When a value is popped, the WRITE of its push may still be in flight.
+//!   All its words have taken effect by then, and each takes effect once ([`Transport`]);
 //! - counters only grow, so what a client knows of them are lower bounds. *Full* compares a tail seen
 //!   before with the true head, and *empty* a head seen before with the true tail: both were so at that
 //!   moment.

@@ -1,4 +1,4 @@
-//! Cases between two users of one engine, two ways to call, and two ways to run an operation.
+//! Edge cases: an engine used by two structures in turn, calls beside submitted operations, and panics.
 
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::Ordering::SeqCst;
@@ -12,7 +12,7 @@ use probeline_containers::{Bytes, Each, OperationError, Tag};
 use probeline_pipeline::{Finished, Operation, Structure};
 use probeline_shm::Builder;
 use probeline_sim::Cluster;
-use probeline_transport::{Alone, AtomicScope, Owner, Transport};
+use probeline_transport::{Alone, AtomicScope, Owner, Pending, Splitter, Transport};
 
 /// Without agreement of all owners no CPU runs an operation, which may be beside atomics of a NIC.
 #[test]
@@ -49,7 +49,7 @@ fn refuses_values_of_other_size() {
 }
 
 #[test]
-fn takes_any_ticket_and_count() {
+fn accepts_any_ticket_and_count() {
     let config = queue::Config::new(4);
     let engine = Builder::new(config.sizes::<u64>(1, 1)).open(&mut Alone).unwrap();
     let operations = [Operation::EMPTY];
@@ -58,23 +58,25 @@ fn takes_any_ticket_and_count() {
     assert!(queue.push(Owner(0), &5).unwrap());
     assert_eq!(queue.call(&Owner(0), queue::Action::Take(u64::MAX)), Ok(queue::Outcome::Full));
     assert_eq!(queue.pop(Owner(0)), Ok(Some(5)));
+    assert!(queue.call(&Owner(0), queue::Action::Advance(1, u64::MAX)).is_err());
 }
 
-/// A call ends what this client itself has begun by posts, instead of waiting for it.
+/// A call first completes an insert of this client that is in flight.
 #[test]
 fn finds_beside_own_insert() {
     let config = put_once::Config::for_keys(100);
-    let engine = Builder::new(config.sizes::<[u64; 2], u32>(1, 4)).open(&mut Alone).unwrap();
-    let operations = [Operation::EMPTY; 4];
+    let engine = Builder::new(config.sizes::<[u64; 2], u32>(1, 1)).open(&mut Alone).unwrap();
+    let operations = [Operation::EMPTY];
     let mut map =
         PutOnce::<_, _, [u64; 2], u32>::open(engine, config, operations, &mut Alone).unwrap();
     map.submit(Tag(1), &[1, 2], put_once::Action::Insert(7)).unwrap();
-    let mut out = [Finished::default(); 4];
+    let mut out = [Finished::default(); 1];
     // The READ, then the compare-and-swap that claims the bucket.
     for _ in 0..2 {
         assert!(map.poll_into(&mut out).unwrap().is_empty());
     }
     assert_eq!(map.find(&[1, 2]), Ok(put_once::Outcome::Found(7)));
+    assert_eq!(map.poll_into(&mut out).unwrap().len(), 1, "the result of the insert remains");
 }
 
 /// Completions of a structure that was dropped have the tokens of the next one.
@@ -88,10 +90,17 @@ fn ignores_operations_of_dropped_structure() {
     let operations = [Operation::EMPTY; 4];
     let mut array = Array::<_, _, u64>::open(&mut engine, config, operations, &mut Alone).unwrap();
     assert_eq!([array.fetch_add(0, 1), array.fetch_add(0, 1)], [Ok(100), Ok(101)]);
+    array.submit(Tag(0), &0, array::Action::Add(100)).unwrap();
+    let mut storage = [Pending::EMPTY; 4];
+    let splitter = Splitter::new(&mut engine, [config.sizes::<u64>(1, 4)], &mut storage).unwrap();
+    let [channel] = splitter.channels().unwrap();
+    let operations = [Operation::EMPTY; 4];
+    let mut array = Array::<_, _, u64>::open(channel, config, operations, &mut Alone).unwrap();
+    assert_eq!([array.fetch_add(0, 1), array.fetch_add(0, 1)], [Ok(202), Ok(203)]);
 }
 
 #[test]
-fn completes_rest_after_panic() {
+fn completes_operations_after_panic() {
     let config = array::Config { direct: false, ..array::Config::new(64) };
     let engine = Builder::new(config.sizes::<u64>(1, 16)).open(&mut Alone).unwrap();
     let operations = [Operation::EMPTY; 16];
@@ -111,9 +120,9 @@ fn completes_rest_after_panic() {
     assert_eq!(array.put(3, &4), Ok(()));
 }
 
-/// An add that has waited for a claim may lose as many compare-and-swaps as another.
+/// READs of a claimed bucket do not reduce the compare-and-swaps that an add may lose.
 #[test]
-fn waits_are_no_lost_swaps() {
+fn counts_waits_apart_from_swaps() {
     let config = counters::Config { lines: 1, key_bits: 100, first_word: 0, direct: false };
     let cluster = Cluster::new(probeline_sim::Config::new(1, config.sizes(1, 1))).unwrap();
     let engine = cluster.engine(Owner(0)).unwrap();

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn decodes_no_other_bytes() {
+    fn rejects_other_bytes() {
         for bytes in [&[][..], &[1; 12], &[1; 17], &[9; 16 + 2 * Call::BYTES]] {
             assert_eq!(decode_error(bytes), None, "{bytes:?}");
         }

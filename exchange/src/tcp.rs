@@ -433,7 +433,7 @@ fn receive(link: &mut Link, kind: Kind) -> Result<Option<Vec<u8>>, ExchangeError
         Ok(Some(Frame { kind: Kind::Abort, payload })) => {
             Err(decode_error(&payload).unwrap_or(lost))
         }
-        // A member that leaves after its contribution has died: its call has not returned yet.
+        // A rank that closes its link during a collective call has died: its call has not returned yet.
         Ok(None) if !link.socket.closed => Ok(None),
         _ => Err(lost),
     }

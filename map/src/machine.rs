@@ -58,7 +58,7 @@ pub(crate) struct Progress {
     /// Whether the claim replaced another key's entry that is not counted yet.
     has_evicted: bool,
     /// Whether the request has a lock of its part, or a get that of a bucket.
-    is_inside: bool,
+    holds_lock: bool,
     /// Whether a get has passed a claim of another key that a tear may have made of one of its own.
     is_doubtful: bool,
     /// The word of the lock that the request did not get.
@@ -94,8 +94,8 @@ enum Stage {
     /// The claimed bucket is given up.
     Released,
     /// An attempt to lock has completed; or a get has undone its failed attempt.
-    Entered,
-    Retreated,
+    LockPosted,
+    LockUndone,
     /// Release the lock of the part; the request ends with this outcome.
     Leave(Outcome<()>),
     Left(Outcome<()>),
@@ -192,7 +192,7 @@ impl Progress {
             ticket: Control::EMPTY,
             compared: [0; MAX_CANDIDATES as usize],
             has_evicted: false,
-            is_inside: false,
+            holds_lock: false,
             is_doubtful: false,
             blocked_by: Control::EMPTY,
             #[cfg(test)]
@@ -229,7 +229,7 @@ impl<T: Transport, K: Plain, V: Plain> Running<'_, '_, T, K, V> {
         // Each turn posts, and then waits, or decides; retries bound the decisions.
         while self.progress.awaited == 0 {
             let Some(outcome) = self.proceed()? else { continue };
-            if self.progress.is_inside {
+            if self.progress.holds_lock {
                 self.progress.stage = Stage::Leave(outcome);
                 continue;
             }
@@ -247,9 +247,9 @@ impl<T: Transport, K: Plain, V: Plain> Running<'_, '_, T, K, V> {
     /// Takes one step: posts, or decides what follows the posts that have completed.
     fn proceed(&mut self) -> Result<Ended, Stop> {
         match self.progress.stage {
-            Stage::Probe if self.must_enter() => self.enter()?,
-            Stage::Entered => return self.entered(),
-            Stage::Retreated => return Ok(self.wait()),
+            Stage::Probe if self.must_lock() => self.enter()?,
+            Stage::LockPosted => return self.entered(),
+            Stage::LockUndone => return Ok(self.wait()),
             Stage::Leave(outcome) => {
                 self.leave()?;
                 self.progress.stage = Stage::Left(outcome);
@@ -258,7 +258,7 @@ impl<T: Transport, K: Plain, V: Plain> Running<'_, '_, T, K, V> {
             Stage::Probe => self.probe()?,
             // The words of the bucket have landed, and are examined after this.
             Stage::Probed { .. }
-                if self.progress.is_inside && self.context.mode == Mode::BucketLocks =>
+                if self.progress.holds_lock && self.context.mode == Mode::BucketLocks =>
             {
                 self.leave()?;
             }

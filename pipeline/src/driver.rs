@@ -37,23 +37,24 @@ where
         Ok(())
     }
 
-    /// Polls the transport once, handles the completions and returns their number. Completions that a panic of the
-    /// sink's code has left come first.
+    /// Polls the transport once, handles the completions and returns their number. After a panic in the
+    /// sink's code, handles the completions that it left instead of polling.
     #[inline]
     pub(crate) fn progress(&mut self, sink: &mut impl Sink<M>) -> Result<usize, Error> {
         self.check_storage()?;
         self.rounds = self.rounds.wrapping_add(1);
-        let polled = match self.left.is_empty() {
+        let polled = match self.unhandled.is_empty() {
             true => self.transport.poll(&mut self.completions).map(|count| 0..count),
-            false => Ok(core::mem::take(&mut self.left)),
+            false => Ok(core::mem::take(&mut self.unhandled)),
         };
         match polled {
             Ok(Range { start, end: count }) => {
+                self.unhandled = start..count;
                 for nth in start..count.min(POLL_BATCH) {
-                    self.left = nth + 1..count;
+                    self.unhandled.start = nth + 1;
                     self.on_completion(self.completions[nth], sink);
                 }
-                self.left = 0..0;
+                self.unhandled = 0..0;
                 self.serve_waiting(sink);
                 self.serve_yielded(sink);
                 Ok(count)
@@ -239,11 +240,13 @@ where
         }
         let waiter = operation.waiter;
         match waiter {
-            // Released first: the code of a batch may panic. One that returned an error receives no more results.
+            // Released before `take`, because the code of the batch may panic. A batch that has returned an error
+            // receives no more results.
             Waiter::Abandoned | Waiter::Batch { .. } => {
                 self.release(index);
-                if let Some(operation) = self.operations.as_mut().get(index as usize) {
-                    sink.take(waiter, result, &operation.machine);
+                match self.operations.as_mut().get(index as usize) {
+                    Some(operation) => _ = sink.take(waiter, result, &operation.machine),
+                    None => self.is_broken = true,
                 }
             }
             Waiter::Future => operation.state = State::Done(result),

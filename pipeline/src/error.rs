@@ -16,9 +16,10 @@ pub enum Error {
     /// Refused: an acquire, a release or a flush of a region is in progress.
     #[error("an acquire, a release or a flush is in progress: poll the region until it has ended")]
     InProgress,
-    /// Refused: the key has more bits than the structure's keys.
+    /// Refused: the key has more bits than the structure's keys, or another number of bytes.
     #[error(
-        "the key has {bits} bits, keys of this structure at most {max}: use a structure for wider keys"
+        "a key of {bits} bits does not fit keys of {max} bits: give a key of the configured size, or use a \
+         structure for wider keys"
     )]
     Key {
         /// Bits of the key, from the lowest to the highest that is set.
@@ -26,10 +27,10 @@ pub enum Error {
         /// Bits of the structure's keys.
         max: u32,
     },
-    /// Refused: the value has more bits than the structure's values.
+    /// Refused: the value has more bits than the structure's values, or another number of bytes.
     #[error(
-        "the value has {bits} bits, values of this structure at most {max}: give a smaller one, or \
-         open it for wider values"
+        "a value of {bits} bits does not fit values of {max} bits: give a value of the configured size, or \
+         open the structure for values of this size"
     )]
     Value {
         /// Bits of the value, from the lowest to the highest that is set; of bytes, 8 for each.

@@ -60,6 +60,11 @@ pub trait Kind: Sized {
         Self::machine(key, action, context).map(Started::Pending)
     }
 
+    /// Returns whether [`start`](Self::start) may wait for a word that an operation in flight has claimed.
+    fn may_wait(_context: &Self::Context) -> bool {
+        false
+    }
+
     /// Returns whether the configuration lets this owner's CPU run all operations and it reaches all
     /// words. CPUs run operations only if all owners return true.
     fn can_be_direct(

@@ -5,7 +5,7 @@ use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 use core::ops::Range;
 
-use probeline_transport::{Completion, Fault, Token, Transport};
+use probeline_transport::{Completion, Fault, Transport};
 
 use crate::error::{ConfigError, Error};
 use crate::machine::{Machine, Run};
@@ -47,8 +47,8 @@ pub struct Pipeline<T, S, X, M: Machine> {
     /// before.
     pub(crate) opened: u64,
     pub(crate) completions: [Completion; POLL_BATCH],
-    /// Those of the completions that were polled and not handled.
-    pub(crate) left: Range<usize>,
+    /// The range of `completions` that were polled and are not handled yet.
+    pub(crate) unhandled: Range<usize>,
     machine: PhantomData<M>,
 }
 
@@ -61,8 +61,8 @@ where
     M: Run<X>,
 {
     /// Creates a pipeline without operations in flight. Operations left in the storage are
-    /// discarded. Waits until all that is in flight on the engine has completed: an earlier pipeline that
-    /// was dropped may have left operations with the tokens of this one.
+    /// discarded. First [drains](Transport::drain) the engine: an earlier pipeline that was dropped may have left
+    /// operations in flight.
     ///
     /// # Errors
     /// [`ConfigError::Operations`]: no storage, or more than the engine has slots for.
@@ -70,9 +70,7 @@ where
         let storage = operations.as_mut();
         let capacity = Operation::<M>::check(storage.len(), transport.geometry())?;
         storage.fill_with(|| Operation::EMPTY);
-        let mut completions = [Completion { token: Token(0), result: Ok(0) }; POLL_BATCH];
-        // A dead engine reports its fault to the next poll too.
-        while transport.in_flight() > 0 && transport.poll(&mut completions).is_ok() {}
+        transport.drain();
         let mut lists = Lists::EMPTY;
         for index in (0..capacity).rev() {
             lists.free.push_front(storage, index);
@@ -88,8 +86,8 @@ where
             batches: 0,
             rounds: 0,
             opened: 0,
-            completions,
-            left: 0..0,
+            completions: [Completion::default(); POLL_BATCH],
+            unhandled: 0..0,
             machine: PhantomData,
         })
     }
@@ -326,13 +324,6 @@ where
         self.lists.in_flight
     }
 
-    /// Returns whether no operation is in flight on the transport.
-    #[inline]
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.lists.active == 0
-    }
-
     /// Returns whether an operation is free, so that the next `submit` is not refused for lack of
     /// storage.
     #[inline]
@@ -420,7 +411,7 @@ impl<T, S, X, M: Machine> Pipeline<T, S, X, M> {
             rounds: self.rounds,
             opened: self.opened,
             completions: self.completions,
-            left: self.left,
+            unhandled: self.unhandled,
             machine: self.machine,
         }
     }

@@ -120,20 +120,17 @@ where
         K::on_opened(self.pipeline.shared_mut(), is_direct, &mut call)
     }
 
-    /// Runs an operation and blocks until it completes; the transport bounds the wait.
+    /// Runs an operation and blocks until it completes; the transport bounds the wait. First completes this client's
+    /// operations in flight if [`Kind::may_wait`].
     ///
     /// # Errors
     /// [`Error`]: refused, or of unknown outcome.
     #[inline(always)]
     pub fn call(&mut self, key: &K::Key, action: K::Action) -> Result<OutcomeOf<K>, Error> {
+        self.complete_claims();
         self.check_fault()?;
-        let posts = self.posts();
         let (transport, context) = self.pipeline.parts();
-        let started = match posts {
-            true => Started::Pending(K::machine(key, action, context)?),
-            false => K::start(key, action, transport, context)?,
-        };
-        match started {
+        match K::start(key, action, transport, context)? {
             Started::Done(outcome) => {
                 self.poll_sometimes()?;
                 Ok(outcome)
@@ -146,11 +143,14 @@ where
         }
     }
 
-    /// Returns whether operations of this client are in flight and there is storage for another: it is then posted as
-    /// well. The CPU would wait in vain for what those in flight have claimed.
+    /// Completes this client's operations in flight if [`Kind::may_wait`]: the CPU would wait in vain for a claim that
+    /// only a poll completes. Their results remain to be reported.
     #[inline(always)]
-    pub fn posts(&self) -> bool {
-        !self.pipeline.is_idle() && self.pipeline.has_room()
+    pub fn complete_claims(&mut self) {
+        if self.pipeline.lists.active > 0 && K::may_wait(self.context()) {
+            // A fault shows in the next operation.
+            self.pipeline.quiesce().ok();
+        }
     }
 
     /// Fails an operation that the CPU would run, once the transport is known to be dead.
@@ -420,13 +420,13 @@ impl<T, S, K: Kind> Structure<T, S, K> {
     }
 }
 
-/// The batch of [`Structure::call_each`]. It is one type for all callers, so that the driver is compiled once.
+/// The batch of [`Structure::call_each`]. All callers use one type, so that the driver is compiled once.
 struct Requests<'r, K: Kind> {
     request: &'r mut dyn FnMut(usize) -> Option<(K::Key, K::Action)>,
     store: &'r mut dyn FnMut(usize, Result<OutcomeOf<K>, Error>),
     /// The first place not started.
     next: usize,
-    /// Whether a place had no request.
+    /// Whether `request` has returned `None`.
     is_ended: bool,
 }
 

@@ -172,7 +172,7 @@ impl<K: BlockKeys, R: BatchResult> Work for Block<'_, '_, K, R> {
 impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
     const INTENT: Intent = R::Answer::INTENT;
     /// The outcome of keys that were not found.
-    const OTHER: Ended = match Self::INTENT {
+    const NOT_FOUND: Ended = match Self::INTENT {
         Intent::Find => Ended::Absent,
         Intent::FindOrPut => Ended::Inserted,
     };
@@ -245,7 +245,7 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
         let stats = self.keys.stats();
         stats.add_direct(Ended::Found, found, found);
         let others = end as u64 - left - found;
-        stats.add_direct(Self::OTHER, others, others);
+        stats.add_direct(Self::NOT_FOUND, others, others);
         end
     }
 
@@ -338,7 +338,7 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
         }
         let stats = self.keys.stats();
         stats.add_direct(Ended::Found, found.0, found.1);
-        stats.add_direct(Self::OTHER, other.0, other.1);
+        stats.add_direct(Self::NOT_FOUND, other.0, other.1);
     }
 
     /// Compares all candidates but the last `left` with their keys.

@@ -93,13 +93,14 @@ impl OneThread {
 ///   use [`read_own_window`].
 /// - A READ of many words is many single-word reads at unspecified times between its post and its
 ///   completion, not a snapshot. [`Caps::word_reads_whole`] says whether each word is whole.
-/// - Each word of a WRITE takes effect once: after it was seen, it does not overwrite what others store there.
+/// - Each word of a WRITE takes effect once: after an operation has seen it, it does not overwrite what another
+///   operation stores in its place. The conformance suite cannot test this.
 /// - An operation that completed in error may have taken effect, or may still take effect later.
 /// - If an owner dies, or closes its engine while peers use theirs, the peers' engines die with
 ///   [`Fault::OwnerLost`], if [`Caps::names_lost_owners`]. An engine that is polled then notices the
 ///   loss within one second, also under traffic. A dead engine refuses posts with
 ///   [`PostError::Closed`]. To close without a fault, drop engines after a barrier.
-/// - No call allocates, blocks or panics.
+/// - No call allocates or panics. None but [`drain`](Self::drain) blocks.
 pub trait Transport {
     /// Returns the capabilities of this engine, which are fixed when it is opened.
     fn caps(&self) -> &Caps;
@@ -178,6 +179,14 @@ pub trait Transport {
     /// [`Fault`] if the engine is dead and every accepted operation has been reported; the same
     /// fault on every later call.
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault>;
+
+    /// Polls until nothing is in flight or the engine is dead, and drops the completions: they may have the tokens
+    /// of the engine's next user.
+    fn drain(&mut self) {
+        let mut dropped = [Completion::default(); 16];
+        // A dead engine reports its fault to the next poll too.
+        while self.in_flight() > 0 && self.poll(&mut dropped).is_ok() {}
+    }
 
     /// Returns the words that READs have brought into a slot range. A slot starts on a cache line
     /// ([`LINE_BYTES`]).

@@ -110,7 +110,7 @@ impl Pending {
 
 impl<'e, T: StableMemory, const N: usize> Splitter<'e, T, N> {
     /// Divides `engine` by `plan`. `storage` has an entry for each operation in flight: the sum of
-    /// the depths.
+    /// the depths. First [drains](Transport::drain) the engine.
     ///
     /// # Errors
     /// [`SetupError`] if the engine or the storage is too small for the plan.
@@ -126,6 +126,7 @@ impl<'e, T: StableMemory, const N: usize> Splitter<'e, T, N> {
         check("words in a slot", total.slot_words.into(), geometry.slot_words.into())?;
         check("operations in flight (depth)", total.depth.into(), caps.depth.into())?;
         check(STORAGE, total.depth.into(), storage.len() as u64)?;
+        engine.drain();
         let pending = Cell::from_mut(storage).as_slice_of_cells();
         let mut before = Sizes::default();
         let parts = plan.map(|sizes| {

@@ -127,11 +127,11 @@ fn delivers_once_in_order() {
     }
 }
 
-/// The lanes from ranks 1 and 2 to rank 0, which hold a block of a message each.
+/// Two lanes to rank 0, from ranks 1 and 2, each with room for one block of one message.
 #[derive(Clone, Default)]
-struct TwoLines([Line; 2]);
+struct TwoLanes([Line; 2]);
 
-impl Sequential<Each<Lanes<u64>>> for TwoLines {
+impl Sequential<Each<Lanes<u64>>> for TwoLanes {
     fn run(&mut self, peer: &Owner, action: Action) -> Outcome {
         match action {
             Action::Put(message) if message >= 20 => self.0[1].run(peer, action),
@@ -149,7 +149,7 @@ impl Sequential<Each<Lanes<u64>>> for TwoLines {
     }
 }
 
-/// Two ranks send to one, which receives from both by turns.
+/// Checks two ranks that send to a third, which receives from each in turn.
 #[test]
 fn keeps_two_senders_apart() {
     const WORDS: usize = 3 * 3 * 8 * (1 + 1 + 2);
@@ -170,7 +170,7 @@ fn keeps_two_senders_apart() {
     BLOCKS.set(1);
     let network = Network { owners: 3, failures: 0, tears: &[] };
     for scripts in SCRIPTS {
-        let checked = check_linear::<Each<Lanes<u64>>, TwoLines, WORDS>(config, network, scripts);
+        let checked = check_linear::<Each<Lanes<u64>>, TwoLanes, WORDS>(config, network, scripts);
         let (worlds, _) = checked.expect("every history has an order");
         assert!(worlds > 100, "{worlds}");
     }

@@ -119,7 +119,7 @@ fn wide_operations_are_linearizable() {
     }
 }
 
-/// Three clients of two keys of the same first word, with a failure and without; and a line that is full.
+/// Checks three clients on two keys with equal first words, with and without a failure, and on a full line.
 #[test]
 fn three_wide_clients_are_linearizable() {
     let layout = Layout::<u128>::new(WIDE.lines, WIDE.key_bits);
@@ -156,7 +156,7 @@ impl Sequential<Each<Counts<u128>>> for FourKeys {
     }
 }
 
-/// Three clients on two owners, whose READs tear words, with a failure.
+/// Checks three clients on one owner, with words torn by READs or with a failure.
 #[test]
 fn three_clients_are_linearizable() {
     const THREE: Scripts<Each<Counts>> =

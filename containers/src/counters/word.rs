@@ -122,7 +122,7 @@ impl<K: Key> Layout<K> {
     #[inline(always)]
     pub(super) fn check(&self, key: K) -> Result<(), Error> {
         let key = key.to_wide();
-        if key >> self.key_bits == 0 {
+        if key & (u128::MAX << self.key_bits) == 0 {
             return Ok(());
         }
         Err(Error::Key { bits: u128::BITS - key.leading_zeros(), max: self.key_bits })

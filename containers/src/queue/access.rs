@@ -3,7 +3,7 @@
 use probeline_pipeline::{
     Completed, Error, Machine, Next, Plain, Port, Run, Step, Stop, fill_words,
 };
-use probeline_transport::{Owner, SlotRange, Transport};
+use probeline_transport::{Owner, PostError, SlotRange, Transport};
 
 use super::ring::{Context, Rings};
 use crate::element::{Direct, check_value};
@@ -25,9 +25,9 @@ pub enum Action<V> {
     Take(u64),
     /// Store the value of a ticket that was taken; part of a batch.
     Store(u64, V),
-    /// Read the value of a ticket, if it is there; part of a batch.
+    /// Read the value of a ticket, if its push has stored it; part of a batch.
     Load(u64),
-    /// Let the head pass tickets from the first on, if it is there.
+    /// Move the head from a ticket past this many, at most the slots of a ring, if the head is at that ticket.
     Advance(u64, u64),
 }
 
@@ -91,6 +91,11 @@ impl<V: Plain> Access<V> {
     pub(super) fn new(host: Owner, action: Action<V>, context: &Context) -> Result<Self, Error> {
         if let Action::Push(value) | Action::Store(_, value) = &action {
             check_value(value, context.detail.value_bytes)?;
+        }
+        if let Action::Advance(_, count) = action
+            && count > context.slots()
+        {
+            return Err(PostError::OutOfRange.into());
         }
         let head = context.view(host).head;
         let ticket = match action {
@@ -281,7 +286,7 @@ impl<V: Plain> Run<Context> for Access<V> {
                 port.read(0, slot, Self::local(context, port))?;
             }
             (Post::Claim, _) => {
-                // No head is at a ticket from which on the sum wraps.
+                // The sum wraps only for a ticket that no head reaches; the compare-and-swap then fails.
                 let next = self.ticket.wrapping_add(self.count());
                 port.compare_and_swap(0, head, self.ticket, next)?;
             }

@@ -91,7 +91,7 @@ fn pushes_and_pops_are_linearizable() {
     }
 }
 
-/// Two ranks push, the third pops; a push or a pop may fail.
+/// Checks three ranks that push to and pop from one ring, with and without a failure.
 #[test]
 fn three_ranks_are_linearizable() {
     const TWO_PUSH: Scripts<Ring> = &[&[push(5)], &[push(6)], &[POP, POP]];

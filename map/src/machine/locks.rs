@@ -13,8 +13,8 @@ use crate::search::Kind;
 
 impl<T: Transport, K: Plain, V: Plain> Running<'_, '_, T, K, V> {
     /// Returns whether the request needs a lock before it probes the present candidate.
-    pub(super) fn must_enter(&self) -> bool {
-        !self.progress.is_inside
+    pub(super) fn must_lock(&self) -> bool {
+        !self.progress.holds_lock
             && match self.context.mode {
                 Mode::Claims | Mode::Unlocked => false,
                 Mode::PartLocks => true,
@@ -32,30 +32,30 @@ impl<T: Transport, K: Plain, V: Plain> Running<'_, '_, T, K, V> {
             self.port.compare_and_swap(ATOMIC, lock, 0, written_by(self.context.me))?;
             self.progress.awaited |= 1 << ATOMIC;
         }
-        self.progress.stage = Stage::Entered;
+        self.progress.stage = Stage::LockPosted;
         Ok(())
     }
 
     /// Handles the result of an attempt to lock. A get whose attempt failed undoes its count.
     pub(super) fn entered(&mut self) -> Result<Ended, Stop> {
         let (reads, old) = (matches!(self.request, Request::Get), self.progress.old);
-        self.progress.is_inside = match (self.context.mode, reads) {
+        self.progress.holds_lock = match (self.context.mode, reads) {
             (Mode::PartLocks, true) => writer_of_part(old.0).is_none(),
             (Mode::PartLocks, false) => old.0 == 0,
             _ => old.state() != State::Claimed,
         };
         #[cfg(test)]
         if self.progress.mutant == super::Mutant::EntersWithoutLock {
-            self.progress.is_inside = true;
+            self.progress.holds_lock = true;
         }
-        if self.progress.is_inside {
+        if self.progress.holds_lock {
             self.progress.stage = Stage::Probe;
             return Ok(None);
         }
         self.progress.blocked_by = old;
         if reads {
             self.add(self.lock(), u64::MAX)?;
-            self.progress.stage = Stage::Retreated;
+            self.progress.stage = Stage::LockUndone;
             return Ok(None);
         }
         Ok(self.wait())
@@ -68,7 +68,7 @@ impl<T: Transport, K: Plain, V: Plain> Running<'_, '_, T, K, V> {
             _ => written_by(self.context.me),
         };
         self.add(self.lock(), 0_u64.wrapping_sub(count))?;
-        self.progress.is_inside = false;
+        self.progress.holds_lock = false;
         Ok(())
     }
 

@@ -129,6 +129,7 @@ fn no_trace(rig: &mut Rig<'_>) -> Result<(), Failure> {
             let beyond = rig.transport.fetch_add(Token(77), word(peer, 20), 1000);
             same("a post beyond depth", beyond, Err(PostError::Full))?;
         }
+        same("in flight", rig.transport.in_flight(), depth)?;
         rig.finish_all()?;
         let mut more = [Completion::default(); 4];
         same("completions of refused posts", rig.transport.poll(&mut more)?, 0)?;
