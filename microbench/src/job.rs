@@ -1,4 +1,4 @@
-//! A job: the same work of all ranks over one transport.
+//! A job: all ranks do the same work over one transport.
 
 use core::time::Duration;
 use std::sync::OnceLock;
@@ -29,7 +29,7 @@ const FOR_A_PERSON_S: u64 = 600;
 /// as it needs. The engine of libibverbs detects a loss in the next poll.
 const POLLS_TO_ASK: u32 = 128;
 
-/// The needs of work in its job.
+/// Requirements of the work of a job.
 #[derive(Default)]
 pub(crate) struct Needs {
     /// The sizes of the engine.
@@ -52,7 +52,7 @@ impl From<Sizes> for Needs {
 /// Opens a further engine of these sizes together with the other ranks.
 pub(crate) type Open<'o> = dyn Fn(Sizes, &mut dyn Exchange) -> Result<Engine> + 'o;
 
-/// The engine of a rank, and what opens further ones.
+/// The engine of a rank, and the function that opens further ones.
 pub(crate) struct JobEngine<'o> {
     pub(crate) current: Engine,
     pub(crate) open: &'o Open<'o>,
@@ -97,7 +97,9 @@ fn run_ranks(args: &JobArgs, needs: &Needs, work: &Work<'_>) -> Result<Option<Ve
 
 /// Refuses a further engine over a transport that has one in a job.
 fn refuse_engine(_: Sizes, _: &mut dyn Exchange) -> Result<Engine> {
-    Err(Failure::new("this transport has one engine in a job"))
+    Err(Failure::new(
+        "cannot open another engine: this transport has one in a job; use --transport shm, verbs or ucx",
+    ))
 }
 
 #[cfg(feature = "mpi")]
@@ -136,7 +138,7 @@ fn run_verbs(args: &JobArgs, needs: &Needs, work: &Work<'_>) -> Result<Option<Ve
 }
 
 /// Opens an engine of these sizes and returns it with a line about it.
-type OpenFirst<'o> =
+type OpenEngine<'o> =
     dyn Fn(Sizes, MemoryPolicy, &mut dyn Exchange) -> Result<(Engine, String)> + 'o;
 
 /// Runs `work` on ranks that are processes, pinned close to `near` if that is known.
@@ -145,7 +147,7 @@ fn run_on_machines(
     needs: &Needs,
     work: &Work<'_>,
     near: Option<NodeId>,
-    open: &OpenFirst<'_>,
+    open: &OpenEngine<'_>,
 ) -> Result<Option<Vec<String>>> {
     // Read before any thread is pinned: afterwards the mask is that of the pinned thread.
     let affinity = Affinity::take();

@@ -1,11 +1,14 @@
 //! A file for results.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use probeline_programs::STANDARD;
+
 use crate::failure::{Failure, Result};
+use crate::terminal::{self, unless_closed};
 
 /// A file that is opened before a run, so that the run does not fail after its measurements. Its
 /// old content remains until there are results. A file that this type has created is removed if
@@ -19,13 +22,20 @@ pub(crate) struct OutputFile {
 
 impl OutputFile {
     /// Opens the file if this rank `writes` the results. Other ranks may have the same path and
-    /// must not remove it.
+    /// must not remove it. With [`STANDARD`] as path the results go to standard output, and all other text to
+    /// standard error.
     pub(crate) fn of(path: &Path, writes: bool) -> Result<Self> {
         let mut file = Self { path: path.to_owned(), file: None, created: false };
-        if writes {
-            file.open()?;
+        match (writes, file.is_stdout()) {
+            (true, true) => terminal::leave_stdout(),
+            (true, false) => drop(file.open()?),
+            (false, _) => {}
         }
         Ok(file)
+    }
+
+    fn is_stdout(&self) -> bool {
+        self.path == Path::new(STANDARD)
     }
 
     fn open(&mut self) -> Result<&File> {
@@ -43,6 +53,9 @@ impl OutputFile {
 
     /// Replaces the content of the file.
     pub(crate) fn write(&mut self, text: &str) -> Result<()> {
+        if self.is_stdout() {
+            return Ok(unless_closed(io::stdout().write_all(text.as_bytes()))?);
+        }
         let mut file = match self.file {
             Some(ref file) => file,
             None => self.open()?,

@@ -41,13 +41,13 @@ pub(crate) fn waiting<R>(doing: &str, shown: bool, work: impl FnOnce() -> R) -> 
 
 /// A thread that draws until this value is dropped: first when the command has printed nothing for
 /// [`QUIET_FOR`], then every [`REDRAW`].
-pub(crate) struct Redrawing {
+pub(crate) struct Redrawer {
     done: Sender<()>,
     /// `None` if the thread could not be started: then nothing is drawn.
     thread: Option<JoinHandle<()>>,
 }
 
-impl Redrawing {
+impl Redrawer {
     fn start(draw: impl Fn() + Send + 'static) -> Self {
         let (done, ended) = channel();
         let redraw = move || {
@@ -61,7 +61,7 @@ impl Redrawing {
     }
 }
 
-impl Drop for Redrawing {
+impl Drop for Redrawer {
     fn drop(&mut self) {
         // Ignores errors: then the thread has ended already.
         let _ = self.done.send(());
@@ -121,14 +121,14 @@ impl Progress {
     /// Executes `work`, which measures nothing, while a thread redraws the line.
     pub(crate) fn during<R>(&mut self, done: u64, doing: &str, work: impl FnOnce() -> R) -> R {
         self.set(done, doing);
-        let _redrawing = self.redrawing();
+        let _redrawing = self.start_redrawing();
         work()
     }
 
     /// Redraws the line, as it is set last, until the returned value is dropped.
-    pub(crate) fn redrawing(&self) -> Option<Redrawing> {
+    pub(crate) fn start_redrawing(&self) -> Option<Redrawer> {
         let bar = self.bar.clone();
-        self.shown.then(|| Redrawing::start(move || draw(&bar, Duration::ZERO)))
+        self.shown.then(|| Redrawer::start(move || draw(&bar, Duration::ZERO)))
     }
 }
 
@@ -169,11 +169,11 @@ mod tests {
     #[test]
     fn redraws_during_long_work() {
         let (drawn, seen) = channel();
-        let redrawing = Redrawing::start(move || drawn.send(()).unwrap());
+        let start_redrawing = Redrawer::start(move || drawn.send(()).unwrap());
         for _ in 0..2 {
             seen.recv_timeout(Duration::from_secs(120)).unwrap();
         }
-        drop(redrawing);
+        drop(start_redrawing);
         // The thread has ended, and with it the sender.
         while seen.try_recv() == Ok(()) {}
         assert_eq!(seen.try_recv(), Err(TryRecvError::Disconnected));

@@ -83,14 +83,23 @@ fn colours_need_terminal_without_no_color() {
     assert!(!is_coloured(&piped.stderr) && piped.stderr.contains("Usage"), "{piped:?}");
 }
 
+#[test]
+fn writes_results_to_standard_output() {
+    let ended = run(&["topology", "--json", "-"]);
+    let results: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert!(results["rows"].is_array() && ended.stderr.contains("CPUs"), "{ended:?}");
+    assert!(!fs::exists("-").unwrap());
+}
+
 /// A reader may close the pipe early, like `head`.
 #[test]
 fn tolerates_closed_pipe() {
     let scratch = Scratch::new();
     let json = scratch.path("run.json");
     run(&["topology", "--json", &json]).printed();
-    let commands: [&[&str]; 6] = [
+    let commands: [&[&str]; 7] = [
         &["topology"],
+        &["topology", "--json", "-"],
         &["explore", "fms:2", "--table-size", "1MiB"],
         &["doctor"],
         &["report", &json, "--html", "-"],

@@ -101,11 +101,11 @@ pub(crate) fn with_default(table_size: Arg, default: &str) -> Arg {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Results")]
 pub(crate) struct OutputArgs {
-    /// Write the results as JSON
+    /// Write the results as JSON to FILE, or to standard output if it is `-`
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
-    /// Write the rows of the results as CSV
+    /// Write the rows of the results as CSV to FILE, or to standard output if it is `-`
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
 

@@ -29,7 +29,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
 
-    /// Write the findings as JSON
+    /// Write the findings as JSON to FILE, or to standard output if it is `-`
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

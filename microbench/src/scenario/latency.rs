@@ -103,7 +103,7 @@ impl LatencyArgs {
         let within = self.load_factors.iter().all(|alpha| (STEP..=0.95).contains(alpha));
         if !rising || !within {
             return Err(Failure::usage(format!(
-                "load factors {:?}: give {STEP} to 0.95, in ascending order",
+                "load factors {:?} are invalid: give values from {STEP} to 0.95, in ascending order",
                 self.load_factors
             )));
         }

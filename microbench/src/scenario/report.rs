@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
+use probeline_programs::STANDARD;
 use probeline_report::{Problem, Report, TITLE};
 
 use crate::failure::{Failure, Result};
@@ -29,8 +30,6 @@ pub(crate) struct ReportArgs {
 
 /// The page if neither --html nor --svg is given.
 const DEFAULT_PAGE: &str = "report.html";
-/// The file name that selects the standard output. Status messages then go to the standard error.
-const STANDARD_OUTPUT: &str = "-";
 
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let html = args.page();
@@ -39,7 +38,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let mut page = None;
     if let Some(html) = &html {
         let text = waiting("drawing the page", true, || report.html(TITLE));
-        if html.as_os_str() == STANDARD_OUTPUT {
+        if html.as_os_str() == STANDARD {
             page = Some(text);
         } else {
             write_page(html, &text, args.html.is_none())?;

@@ -32,16 +32,15 @@ impl<K> Parts<K> {
         Self { parts, line_bits, len, spare: Vec::new() }
     }
 
-    /// Adds a k-mer, and returns those of its part if that is full.
+    /// Adds a k-mer to its part. If the part was full, first empties it and returns its k-mers.
     #[inline]
     pub(super) fn push(&mut self, kmer: K, home_line: u64) -> Option<Vec<K>> {
         #[allow(clippy::cast_possible_truncation, reason = "the number of a part")]
         let part = self.parts.get_mut((home_line >> self.line_bits) as usize)?;
-        if part.is_empty() {
-            part.reserve_exact(self.len);
-        }
+        let is_full = part.len() == part.capacity();
+        let full = if is_full { take_full(part, &mut self.spare, self.len) } else { None };
         part.push(kmer);
-        (part.len() >= self.len).then(|| core::mem::replace(part, core::mem::take(&mut self.spare)))
+        full
     }
 
     /// Takes back the memory of a full part, for the next one.
@@ -54,4 +53,13 @@ impl<K> Parts<K> {
     pub(super) fn take_all(&mut self) -> Vec<Vec<K>> {
         self.parts.iter_mut().map(core::mem::take).collect()
     }
+}
+
+/// Replaces a full part, or a new one without memory, by an empty one with room for `len` k-mers. Returns the k-mers
+/// of the full one.
+#[cold]
+fn take_full<K>(part: &mut Vec<K>, spare: &mut Vec<K>, len: usize) -> Option<Vec<K>> {
+    let full = core::mem::replace(part, core::mem::take(spare));
+    part.reserve_exact(len);
+    (!full.is_empty()).then_some(full)
 }

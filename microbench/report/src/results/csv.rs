@@ -10,7 +10,7 @@ use super::row::Fields;
 /// Omits fields that are lists, which only JSON can represent.
 ///
 /// # Errors
-/// Those of a writer, here to memory.
+/// An error of the CSV writer. Writing to memory does not fail.
 pub fn csv(rows: &[Fields]) -> io::Result<String> {
     let mut out = csv::Writer::from_writer(Vec::new());
     for (at, row) in rows.iter().enumerate() {

@@ -167,7 +167,7 @@ impl Serialize for Note {
     }
 }
 
-/// The fields of a row in the order of the JSON. In an indented JSON, a list of numbers takes one line.
+/// The fields of a row in the order of the JSON. In an indented JSON, a list without objects takes one line.
 #[derive(Clone, Debug)]
 pub struct Fields(pub(super) Map<String, Value>);
 

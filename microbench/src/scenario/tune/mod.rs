@@ -75,7 +75,7 @@ pub(crate) struct TuneArgs {
     #[arg(long, default_value_t = 15, value_name = "N", value_parser = rounds())]
     rounds: u32,
 
-    /// Write the recommendation, for --tuning
+    /// Write the recommendation for --tuning to FILE, or to standard output if it is `-`
     #[arg(long, default_value = "tuning.toml", value_name = "FILE")]
     out: PathBuf,
 
