@@ -196,7 +196,7 @@ impl SimulateArgs {
     fn all(&self, runs: &[Run], at_once: usize) -> Result<Vec<SimulateRow>> {
         let bar = Progress::new(STEPS * runs.len() as u64, true);
         // Time is virtual, so a drawing thread does not affect it.
-        let redrawing = bar.redrawing();
+        let redrawing = bar.start_redrawing();
         let bar = Mutex::new((bar, vec![0; runs.len()]));
         let numbered: Vec<_> = runs.iter().enumerate().collect();
         let draw = |at: usize, steps: u64| {
