@@ -18,8 +18,8 @@ pub enum Error {
     InProgress,
     /// Refused: the key has more bits than the structure's keys, or another number of bytes.
     #[error(
-        "a key of {bits} bits does not fit keys of {max} bits: give a key of the configured size, or use a \
-         structure for wider keys"
+        "the key has {bits} bits; keys of this structure have at most {max}, strings of bytes exactly as many: \
+         give a key of the configured size, or use a structure for wider keys"
     )]
     Key {
         /// Bits of the key, from the lowest to the highest that is set.
@@ -29,8 +29,8 @@ pub enum Error {
     },
     /// Refused: the value has more bits than the structure's values, or another number of bytes.
     #[error(
-        "a value of {bits} bits does not fit values of {max} bits: give a value of the configured size, or \
-         open the structure for values of this size"
+        "the value has {bits} bits; values of this structure have at most {max}, strings of bytes exactly as many: \
+         give a value of the configured size, or open the structure for values of this size"
     )]
     Value {
         /// Bits of the value, from the lowest to the highest that is set; of bytes, 8 for each.
