@@ -1,14 +1,14 @@
 //! A file for results.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use probeline_programs::STANDARD;
 
 use crate::failure::{Failure, Result};
-use crate::terminal::{self, unless_closed};
+use crate::terminal;
 
 /// A file that is opened before a run, so that the run does not fail after its measurements. Its
 /// old content remains until there are results. A file that this type has created is removed if
@@ -54,7 +54,7 @@ impl OutputFile {
     /// Replaces the content of the file.
     pub(crate) fn write(&mut self, text: &str) -> Result<()> {
         if self.is_stdout() {
-            return Ok(unless_closed(io::stdout().write_all(text.as_bytes()))?);
+            return Ok(terminal::write_stdout(text)?);
         }
         let mut file = match self.file {
             Some(ref file) => file,

@@ -21,6 +21,11 @@ pub(crate) fn leave_stdout() {
     HAS_FILE.store(true, Ordering::Relaxed);
 }
 
+/// Writes the content of a file to standard output.
+pub(crate) fn write_stdout(text: &str) -> io::Result<()> {
+    unless_closed(io::stdout().write_all(text.as_bytes()))
+}
+
 pub(crate) fn set_quiet(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
 }
