@@ -145,8 +145,8 @@ where
     /// Stores an element. Blocks as [`get`](Self::get) does.
     ///
     /// # Errors
-    /// [`Error::Value`] if the value has another size than [`Config::element_bytes`]. As for [`get`](Self::get). Unless it was refused, it is unknown whether the value is or will be
-    /// stored.
+    /// [`Error::Value`] if the value has another size than [`Config::element_bytes`]; otherwise as for
+    /// [`get`](Self::get). Unless it was refused, it is unknown whether the value is or will be stored.
     #[inline]
     pub fn put(&mut self, index: u64, value: &V) -> Result<(), Error> {
         self.call(&index, Action::Put(*value)).map(drop)

@@ -15,7 +15,8 @@
 //! - A first word in part may be a claim of the key that has not ended. The key then counts as absent for a
 //!   find; an insert tries to claim the bucket, and the compare-and-swap returns the true word. So a key is in
 //!   the first bucket of its order that was empty when it was inserted, and in no other.
-//! - A claim whose other words are not written is read again. After 64 READs (2^20 looks by the CPU) the operation ends as [`Outcome::Unfinished`].
+//! - A claim whose other words are not written is read again. After 64 READs (2^20 loads by the CPU) the
+//!   operation ends as [`Outcome::Unfinished`].
 //!
 //! An insert that failed has an unknown outcome. If it has claimed a bucket, the key stays unfinished.
 

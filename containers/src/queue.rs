@@ -124,7 +124,8 @@ where
     ///
     /// # Errors
     /// [`Error::Unfinished`] if the slot of its ticket did not become free within 64 looks, which needs
-    /// more pushes in flight than [`Config::in_flight`]; otherwise the operation failed, and it is unknown
+    /// more pushes in flight than [`Config::in_flight`]; [`Error::Value`] if the value has another size than
+    /// [`Config::value_bytes`]; otherwise the operation failed, and it is unknown
     /// whether the value is or will be in the ring.
     pub fn push(&mut self, host: Owner, value: &V) -> Result<bool, Error> {
         Ok(matches!(self.call(&host, Action::Push(*value))?, Outcome::Pushed(_)))

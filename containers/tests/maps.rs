@@ -360,6 +360,16 @@ fn failed_find_phase_closes_map() {
     });
 }
 
+/// A map that a failed phase has closed stays closed when its owners agree again.
+#[test]
+fn agreement_opens_no_closed_map() {
+    let mut map = open_small(small_map::Config::for_keys(10, 30), &mut Alone);
+    let phase = || map.find_phase(&mut Alone, |_| panic!("a finder panics"));
+    std::panic::catch_unwind(core::panic::AssertUnwindSafe(phase)).unwrap_err();
+    map.agree(&mut Alone).unwrap();
+    assert_eq!(map.put(1, 1), Err(OperationError::PhaseFailed));
+}
+
 #[test]
 fn find_phase_refuses_other_exchange() {
     on_two_ranks(|direct, job| {

@@ -23,11 +23,13 @@ type Client = RefCell<Adds>;
 const ELEMENTS: u64 = 8;
 const ADD: Action<u64> = Action::Add(1);
 
-/// Adds that have succeeded, those that failed and may count, and those whose result nobody took.
+/// Adds by what is known of them.
 #[derive(Debug, Default)]
 struct Sums {
     done: u64,
+    /// They may have taken effect.
     failed: u64,
+    /// Their futures were dropped.
     dropped: u64,
 }
 

@@ -64,7 +64,7 @@ where
     /// - The program is properly synchronised: of two accesses to an element by different ranks, one of which is an
     ///   edit, one happens before the other.
     /// - The engine's memory is stable, as [`StableMemory`] says: that of all engines of this workspace is.
-    /// - The engine stays in the region: while the region is in use, nobody swaps it for another one by
+    /// - The engine stays in the region: while the region is in use, the caller does not replace it by another one, as by
     ///   [`engine_mut`](Region::engine_mut).
     /// - Other ranks reach this rank's window from other processes, by other mappings, or by a device: their accesses are
     ///   none of this program's. So the ranks are not threads over one allocation, as on a simulator.

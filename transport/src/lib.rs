@@ -181,7 +181,7 @@ pub trait Transport {
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault>;
 
     /// Polls until nothing is in flight or the engine is dead, and drops the completions: they may have the tokens
-    /// of the engine's next user.
+    /// of the engine's next user. It waits as long as the operations take to complete, or to fail.
     fn drain(&mut self) {
         let mut dropped = [Completion::default(); 16];
         // A dead engine reports its fault to the next poll too.
