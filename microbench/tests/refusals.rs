@@ -29,7 +29,7 @@ fn help_offers_tuning_with_table() {
 }
 
 /// Invalid command lines, and the permitted values that the error names.
-const REFUSED: [(&str, &str); 77] = [
+const REFUSED: [(&str, &str); 76] = [
     ("explore fms:2 -C 12", "C is a multiple of 8 from 8 to 65536"),
     ("explore fms:2 -C 4294967288", "C is a multiple of 8 from 8 to 65536"),
     ("bench-latency -C 8,12", "C is a multiple of 8 from 8 to 65536"),
@@ -107,7 +107,6 @@ const REFUSED: [(&str, &str); 77] = [
     ("limits --rounds 0", "0 is not in 1..=999"),
     ("bench-latency --rounds 0", "0 is not in 1..=999"),
     ("limits --seconds-per-measurement 0", "seconds from 0.001 to 3600"),
-    ("topology --ranks 0", "0 is not in 1.."),
     ("bench-latency -M 0", "0 is not in 1..=65536"),
     ("roundtrips -M 0", "0 is not in 1..=65536"),
     ("explore fms:2 --batch 0", "1..=1048576"),
@@ -124,8 +123,6 @@ const REFUSED: [(&str, &str); 77] = [
 #[test]
 fn refuses_invalid_command_lines() {
     refuses(2, &REFUSED);
-    // The device is looked up at run time, so this is not a usage error.
-    refuses(1, &[("topology --near nosuch0", "nosuch0")]);
 }
 
 /// The exit statuses are those in the help; another file tests `doctor`.

@@ -32,7 +32,6 @@ fn runs(scratch: &Scratch) -> Vec<String> {
         compare,
         simulate,
         [&tune[..], &["--out", tuning]].concat(),
-        vec!["topology"],
         vec!["doctor"],
     ];
     let make = |(at, plan): (usize, &Vec<&str>)| {
@@ -82,7 +81,8 @@ fn plots_real_runs() {
 fn writes_page_to_stdout() {
     let scratch = Scratch::new();
     let good = scratch.path("good.json");
-    run(&["topology", "--json", &good]).printed();
+    // Its status depends on this machine.
+    run(&["doctor", "--json", &good]);
     let svg = scratch.path("svg");
     let ended = run(&["report", &good, "--html", "-", "--svg", &svg]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -97,7 +97,8 @@ fn reports_unusable_files() {
     let scratch = Scratch::new();
     let page = scratch.path("page.html");
     let good = scratch.path("good.json");
-    run(&["topology", "--json", &good]).printed();
+    // Its status depends on this machine.
+    run(&["doctor", "--json", &good]);
     let nowhere = scratch.path("no/such/folder/page.html");
     let said = run(&["report", &good, "--html", &nowhere]).failed_in_one_line();
     assert!(said.contains(&nowhere) && said.contains("cannot be written"), "{said}");
