@@ -21,10 +21,10 @@ const COMPLETIONS: usize = 64;
 
 /// The words that operations access, and the time of a measurement.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan<'a> {
-    /// The owners of the windows; each is equally likely.
-    pub(crate) owners: &'a [Owner],
-    /// The words of each window. They must be 0, and stay 0 without WRITEs: a compare-and-swap
+pub(crate) struct Plan {
+    /// The owner of the window.
+    pub(crate) owner: Owner,
+    /// The words of the window. They must be 0, and stay 0 without WRITEs: a compare-and-swap
     /// replaces 0 with 0, and a fetch-and-add adds 0. With a single word all operations contend for
     /// it.
     pub(crate) words: Range<u64>,
@@ -71,7 +71,7 @@ pub(crate) fn depths(deepest: u32) -> impl Iterator<Item = u32> {
 /// Measures an engine without other operations in flight.
 pub(crate) struct Meter<'a, T> {
     engine: &'a mut T,
-    plan: Plan<'a>,
+    plan: Plan,
     random: SmallRng,
     /// The result of the last operation of [`Meter::once`].
     last: u64,
@@ -79,11 +79,8 @@ pub(crate) struct Meter<'a, T> {
 
 impl<'a, T: Timed> Meter<'a, T> {
     /// Creates a meter. The `seed` determines the words of the operations.
-    pub(crate) fn new(engine: &'a mut T, plan: Plan<'a>, seed: u64) -> Result<Self> {
+    pub(crate) fn new(engine: &'a mut T, plan: Plan, seed: u64) -> Result<Self> {
         let window_words = engine.geometry().window_words;
-        if plan.owners.is_empty() {
-            return Err(Failure::new("there is no owner to measure"));
-        }
         if plan.words.is_empty() || plan.words.end > window_words {
             let Range { start, end } = plan.words;
             return Err(Failure::new(format!(
@@ -186,12 +183,8 @@ impl<'a, T: Timed> Meter<'a, T> {
         let words = operation.words();
         let Range { start, end } = self.plan.words;
         let places = (end - start).saturating_sub(u64::from(words)) + 1;
-        let owner = match *self.plan.owners {
-            [only] => Some(only),
-            ref all => all.get(self.random.random_range(0..all.len())).copied(),
-        };
         let index = after(value, start + self.random.random_range(0..places));
-        let at = RemoteWord { owner: owner.unwrap_or(Owner(0)), index };
+        let at = RemoteWord { owner: self.plan.owner, index };
         let (token, local) = (Token(slot.into()), SlotRange { slot: Slot(slot), start: 0, words });
         match operation {
             Operation::Read { words } => {

@@ -300,7 +300,7 @@ fn read_cost<T: Timed>(engine: &mut T, max: u32, exchange: &mut dyn Exchange) ->
     let next = Owner(if me + 1 < owners { me + 1 } else { 0 });
     exchange.barrier()?;
     let words = 0..engine.geometry().window_words;
-    let plan = Plan { owners: &[next], words, time: COST_TIME, operations: COST_READS };
+    let plan = Plan { owner: next, words, time: COST_TIME, operations: COST_READS };
     let mut meter = Meter::new(engine, plan, 0)?;
     let measured = meter.read_times_ns(8..=max)?;
     exchange.barrier()?;

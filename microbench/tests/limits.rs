@@ -1,8 +1,8 @@
-//! Tests of `limits`: its windows and its waits. Also tests `bench-throughput` with its limit.
+//! Tests of `limits`: its windows and its waits.
 
 use core::time::Duration;
 
-use crate::common::{number_in, rows, run};
+use crate::common::{rows, run};
 
 /// Options of the shortest run with a transport.
 const MOMENT: [&str; 4] = ["--rounds", "1", "--seconds-per-measurement", "0.001"];
@@ -42,30 +42,4 @@ fn windows_have_requested_size() {
     let size = part(&["--transport", "shm"]);
     let mib: f64 = size.strip_suffix("MiB").map_or(0.0, |mib| mib.parse().unwrap());
     assert!((32.0..=256.0).contains(&mib), "{size}");
-}
-
-/// With one operation at a time, an insert takes a READ and then a CAS. The limit has as many of
-/// them in flight as the engine permits.
-#[test]
-fn compares_throughput_with_transport_limit() {
-    let options = ["bench-throughput", "--transport", "sim", "--ranks", "1", "--ops", "2000"];
-    let more = ["--workload", "uniform", "--rounds", "1", "--sim-roundtrip-ns", "20000"];
-    let paper = ["--paper", "--in-flight", "4"];
-    let (rows, said) = rows(&[&options[..], &more, &paper].concat());
-    // A roundtrip to the rank's own window takes a tenth.
-    let one_at_a_time = 1e9 / (2.0 * 2000.0);
-    let times = number_in(&rows[0], "limit_ops_per_s") / one_at_a_time;
-    assert!((1.0..=16.0).contains(&times), "{times}");
-    let share = number_in(&rows[0], "limit_share");
-    assert!(share > 0.5 / times && share < 1.5 / times, "{share}, {times}");
-    assert!(said.contains("of limit: by READs of C buckets"), "{said}");
-}
-
-#[test]
-fn notes_table_too_small() {
-    let options = ["bench-throughput", "--transport", "shm", "--ops", "100", "--rounds", "1"];
-    let more = ["--workload", "read-intensive", "--table-size", "64KiB"];
-    let (rows, said) = rows(&[&options[..], &more].concat());
-    assert_eq!((&*rows[0]["limit_share"], &*rows[0]["limit_ops_per_s"]), ("", ""));
-    assert!(said.contains("too small to measure the limit of its memory"), "{said}");
 }

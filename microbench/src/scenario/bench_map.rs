@@ -11,7 +11,6 @@ use probeline_programs::Timed;
 
 use self::entries::{Client, Key, Value};
 use self::row::MapRow;
-use super::limits::TableLimit;
 use super::report_job;
 use crate::cli::{JobArgs, MAX_ROUNDS, TransportName, name, on_off, one_of, rounds, within};
 use crate::failure::Result;
@@ -258,12 +257,10 @@ impl MapArgs {
         self.mode.iter().map(of).reduce(most).unwrap_or_else(|| of(&Mode::Claims))
     }
 
-    fn rows(&self, mut engine: &mut dyn Timed, exchange: &mut dyn Exchange) -> Result<Vec<MapRow>> {
+    fn rows(&self, engine: &mut dyn Timed, exchange: &mut dyn Exchange) -> Result<Vec<MapRow>> {
         let steps: Vec<_> = self.ways().into_iter().map(|way| (way, self.steps(way))).collect();
         let total: usize = steps.iter().map(|(_, steps)| steps.len()).sum();
         let mut progress = Progress::new(total as u64, exchange.me() == Owner(0));
-        progress.expecting(0, "the limit of the machine", TableLimit::MAX_TIME);
-        let limit = entries::limit(&mut engine, self.buckets_per_owner(), &self.job, exchange)?;
         let mut rows: Vec<MapRow> = Vec::new();
         for ((mode, direct), steps) in steps {
             let operations = vec![Operation::EMPTY; self.in_flight as usize];
@@ -279,7 +276,7 @@ impl MapArgs {
                 progress.set(rows.len() as u64, &doing);
                 let runs = self.measure(&mut client, step, exchange)?;
                 let held = client.map.held_lock();
-                rows.extend(MapRow::new(step, self.job.ranks, runs, limit, held));
+                rows.extend(MapRow::new(step, self.job.ranks, runs, held));
             }
             client.map.clear(exchange)?;
         }
@@ -304,7 +301,7 @@ impl MapArgs {
         answer(title, side_by_side(["workload", "keys", "load"], rows.iter(), work, way, rate))
     }
 
-    fn notes(&self) -> [String; 3] {
+    fn notes(&self) -> [String; 2] {
         let calls = match self.batch {
             1 => "one at a time".to_owned(),
             size => format!(
@@ -312,16 +309,9 @@ impl MapArgs {
                 self.in_flight
             ),
         };
-        let limit = match self.job.transport {
-            TransportName::Shm => {
-                "of limit: by independent reads of three random lines, with a CAS of one for a put"
-            }
-            _ => "of limit: by a READ of a bucket for a get, twice a READ and a CAS for a put",
-        };
         [
             format!("M ops/s, least, most: of all ranks; median of {} rounds", self.rounds),
             format!("calls: each rank, {calls}"),
-            limit.to_owned(),
         ]
     }
 }

@@ -2,23 +2,23 @@
 //! in flight, and of memory that the CPU reaches.
 
 pub(super) mod row;
-mod table_limit;
 
+use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
 use clap::Args;
-use probeline::transport::{Exchange, Owner, Sizes};
+use probeline::transport::{Exchange, Owner, RemoteWord, Segment, Sizes};
 use probeline_programs::{Timed, gather_values};
 
 pub(crate) use self::row::operation_name;
 use self::row::{LimitsRow, Round};
-pub(crate) use self::table_limit::TableLimit;
 use super::{broadcast, peer, report_job};
 use crate::cli::{JobArgs, TransportName, rounds, seconds, with_default};
 use crate::engines::Measurement;
 use crate::failure::Result;
 use crate::job::Needs;
 use crate::machine::memory_available;
+use crate::memory;
 use crate::meter::{Meter, Operation, Plan, WORDS};
 use crate::progress::Progress;
 use crate::run_report::fields;
@@ -157,9 +157,16 @@ impl LimitsArgs {
             return Ok(None);
         }
         exchange.barrier()?;
-        let words = engine.geometry().window_words;
-        let rates = table_limit::memory_rates(engine, words, self.time().min(MEMORY));
-        let all = gather_values(exchange, &rates.map(|[reads, _]| reads))?;
+        // At most 32 GiB of a window are measured; more would not change the rate.
+        let words = u32::try_from(engine.geometry().window_words).unwrap_or(u32::MAX);
+        let window = |owner| {
+            let start = RemoteWord { owner: Owner(owner), index: 0 };
+            engine.direct(Segment { start, words })
+        };
+        let windows: Option<Vec<&[AtomicU64]>> =
+            (0..engine.geometry().owners).map(window).collect();
+        let rate = windows.and_then(|all| memory::reads_per_s(&all, self.time().min(MEMORY)));
+        let all = gather_values(exchange, &rate)?;
         Ok(all.into_iter().sum())
     }
 
@@ -171,11 +178,10 @@ impl LimitsArgs {
         mut announce: impl FnMut(&str),
         exchange: &mut dyn Exchange,
     ) -> Result<Round> {
-        let owners = [peer(self.job.ranks)];
         let mut all = Vec::new();
         for (one_word, end) in [(false, engine.geometry().window_words), (true, 1)] {
             let plan = Plan {
-                owners: &owners,
+                owner: peer(self.job.ranks),
                 words: 0..end,
                 time: self.time(),
                 operations: operations(&self.job),

@@ -10,7 +10,6 @@ use probeline_programs::Timed;
 use probeline_report::results::format::{fixed, millions, percent, text};
 use probeline_report::results::row;
 
-use super::limits::TableLimit;
 use super::report_job;
 use crate::cli::{ChunkArgs, JobArgs, TransportName, heading, name, rounds, with_default};
 use crate::engines::Measurement;
@@ -90,8 +89,6 @@ row! {
         median_ops_per_s: f64 = "of all ranks, median of the runs" => ("M ops/s", millions),
         min_ops_per_s: f64 = "of the slowest run" => ("least", millions),
         max_ops_per_s: f64 = "of the fastest run" => ("most", millions),
-        limit_ops_per_s: Option<f64> = "rate of the reads and claims that these operations need, without a table",
-        limit_share: Option<f64> = "median / limit" => ("of limit", fixed::<3>, full()),
         mean_latency_ns: f64 = "a rank's time / its operations; no operation is timed alone"
             => ("latency ns", fixed::<1>, note()),
         load_factor: f64 = "at the end of the run" => ("load", fixed::<2>),
@@ -127,13 +124,13 @@ pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
     let reported = report_job("bench-throughput", &args.job, sizes, |engine, exchange| {
         engine.current.measure(&args, exchange)
     })?;
-    let Some((mut report, files, (rows, limit))) = reported else { return Ok(()) };
+    let Some((mut report, files, rows)) = reported else { return Ok(()) };
     report.parameters(fields!(args.chunks; chunk_buckets, max_chunks));
     report.parameter("ops_per_rank", args.ops);
     report.parameters(fields!(args; key_range, rounds, batch));
     report.parameters(args.pipeline.parameters(&args.config()));
     report.summary = args.summary(&rows);
-    report.note(args.notes(limit.as_ref()));
+    report.note(args.notes());
     report.publish(files, &rows)
 }
 
@@ -172,20 +169,14 @@ impl ThroughputArgs {
             self.job.ranks,
             self.ops
         );
-        let line = |row: &ThroughputRow| {
-            let share = |share: f64| format!("{share:.2}");
-            vec![
-                row.workload.clone(),
-                units::rate(row.median_ops_per_s),
-                row.limit_share.map_or_else(String::new, share),
-            ]
-        };
-        let head = head(["workload", "find-or-puts", "of limit"]);
+        let line =
+            |row: &ThroughputRow| vec![row.workload.clone(), units::rate(row.median_ops_per_s)];
+        let head = head(["workload", "find-or-puts"]);
         let lines = answer(title, (head, rows.iter().map(line).collect()));
         lines.into_iter().chain(rows.iter().filter_map(ThroughputRow::warning)).collect()
     }
 
-    fn notes(&self, limit: Option<&TableLimit>) -> [String; 3] {
+    fn notes(&self) -> [String; 2] {
         let by = match self.job.transport {
             TransportName::Shm | TransportName::Sim => "from the first start to the last end",
             _ => "by the slowest rank's own clock",
@@ -197,17 +188,7 @@ impl ThroughputArgs {
         [
             format!("M ops/s, least, most: of all ranks, {by}; median of {} rounds", self.rounds),
             format!("calls: each rank, {calls}, in a table that is empty at first"),
-            limit.map_or_else(TableLimit::none, TableLimit::note),
         ]
-    }
-
-    /// Returns the expected time of a run: that of the previous run, or for the first run the
-    /// minimum by the limit.
-    fn expected(&self, before: Option<&Run<Stats>>, limit: Option<&TableLimit>) -> Duration {
-        let operations = f64::from(self.ops) * f64::from(self.job.ranks);
-        let min = limit.map(|limit| operations / limit.per_second(1.0));
-        let before = before.map(|run| run.took_ns as f64 / 1e9);
-        Duration::try_from_secs_f64(before.or(min).unwrap_or(0.0)).unwrap_or(Duration::MAX)
     }
 
     /// Returns the row of these runs; `None` without runs.
@@ -216,13 +197,11 @@ impl ThroughputArgs {
         workload: Workload,
         buckets: u64,
         runs: Vec<Run<Stats>>,
-        limit: Option<&TableLimit>,
     ) -> Option<ThroughputRow> {
         let operations = u64::from(self.ops) * u64::from(self.job.ranks);
         let Series { median, rates: [rate, min, max] } = Series::new(runs, |_| operations)?;
         let share = |part: u64| part as f64 / operations.max(1) as f64;
         let (stats, total) = (median.stats, median.stats.total());
-        let limit = limit.map(|limit| limit.per_second(share(stats.inserted.operations)));
         Some(ThroughputRow {
             workload: name(workload),
             ranks: self.job.ranks,
@@ -233,8 +212,6 @@ impl ThroughputArgs {
             median_ops_per_s: rate,
             min_ops_per_s: min,
             max_ops_per_s: max,
-            limit_ops_per_s: limit,
-            limit_share: limit.map(|limit| rate / limit),
             mean_latency_ns: share(median.rank_ns),
             load_factor: stats.inserted.operations as f64 / buckets as f64,
             effective_roundtrips: share(total.effective_roundtrips),
@@ -245,15 +222,13 @@ impl ThroughputArgs {
 }
 
 impl Measurement for ThroughputArgs {
-    type Output = (Vec<ThroughputRow>, Option<TableLimit>);
+    type Output = Vec<ThroughputRow>;
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
         let me = exchange.me();
         let operations = u64::from(self.ops) * u64::from(self.job.ranks);
         let steps = self.workload.len() * self.rounds as usize;
         let mut progress = Progress::new(steps as u64, me == Owner(0));
-        progress.expecting(0, "the limit of find-or-puts", TableLimit::MAX_TIME);
-        let limit = TableLimit::measure(engine, &self.config(), &self.job, exchange)?;
         let in_flight = self.pipeline.in_flight;
         let open = || self.pipeline.table.open(engine, self.config(), in_flight, exchange);
         let mut table = progress.during(0, "opening the table", open)?;
@@ -267,7 +242,9 @@ impl Measurement for ThroughputArgs {
             let keys = progress.during(done, "drawing keys", draw)?;
             let mut runs = Vec::new();
             for _ in 0..self.rounds {
-                let longest = self.expected(runs.last(), limit.as_ref());
+                // The first run takes any time.
+                let longest = runs.last().map_or(0, |run: &Run<Stats>| run.took_ns);
+                let longest = Duration::from_nanos(longest);
                 progress.expecting(done + runs.len() as u64, &name(workload), longest);
                 table.clear(exchange)?;
                 for &key in keys.iter().take(keys.len() / WARM_UP_SHARE) {
@@ -275,9 +252,9 @@ impl Measurement for ThroughputArgs {
                 }
                 runs.push(Run::find_or_puts(&mut table, &keys, &mut outcomes, exchange)?);
             }
-            rows.extend(self.row(workload, buckets, runs, limit.as_ref()));
+            rows.extend(self.row(workload, buckets, runs));
         }
-        Ok((rows, limit))
+        Ok(rows)
     }
 }
 
@@ -297,8 +274,6 @@ mod tests {
             median_ops_per_s: 1e6,
             min_ops_per_s: 1e6,
             max_ops_per_s: 1e6,
-            limit_ops_per_s: None,
-            limit_share: None,
             mean_latency_ns: 1e3,
             load_factor: 1.0,
             effective_roundtrips: 1.0,

@@ -149,9 +149,9 @@ fn check_cell(value: &Value, cell: &str, column: &str) {
     }
 }
 
-/// Columns that READ, WRITE, CAS and FAA without a table do not have, or limits, or puts, or states
+/// Columns that READ, WRITE, CAS and FAA without a table do not have, or puts, or states
 /// that are not kept as trees, or a simulation without a cache.
-const MAY_BE_EMPTY: [&str; 18] = [
+const MAY_BE_EMPTY: [&str; 17] = [
     "triangles",
     "seconds_at_206_us",
     "times_faster_at_206_us",
@@ -163,7 +163,6 @@ const MAY_BE_EMPTY: [&str; 18] = [
     "times_floor",
     "cache_hit_share",
     "in_flight",
-    "limit_share",
     "digits",
     "hit_share",
     "node_hit_share",

@@ -1,14 +1,11 @@
-//! The entries that are put and checked, with the sizes of the paper's, and the least work for one.
+//! The entries that are put and checked, with the sizes of the paper's.
 
 use probeline::map::{Map, Operation, Stats, Written};
-use probeline::table::Config;
-use probeline::transport::{Exchange, Transport};
+use probeline::transport::Exchange;
 use probeline_programs::Timed;
 
 use super::Workload;
-use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
-use crate::scenario::limits::TableLimit;
 use crate::series::Run;
 
 /// 80 and 104 bytes.
@@ -18,7 +15,6 @@ pub(super) type Value = [u64; 13];
 /// Words of a bucket: the control word, the key and the value fill three cache lines.
 pub(super) const BUCKET_WORDS: u32 = 24;
 pub(super) const LINE_WORDS: u64 = 8;
-const LINES: f64 = 3.0;
 
 fn key(number: u64) -> Key {
     core::array::from_fn(|at| number.wrapping_mul(2 * at as u64 + 1))
@@ -105,44 +101,6 @@ fn check(number: u64, found: Option<&Value>) -> Result<()> {
     }
 }
 
-/// Operations per second of all ranks that the machine allows: gets, and puts.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limit {
-    get: f64,
-    put: f64,
-}
-
-impl Limit {
-    /// Returns the limit if this share of the operations are puts.
-    pub(super) fn per_second(self, puts: f64) -> f64 {
-        1.0 / ((1.0 - puts) / self.get + puts / self.put)
-    }
-}
-
-/// Measures the limit on the words of the future map, which are 0 and stay 0. All ranks call it.
-/// `None` if the windows are too small.
-pub(super) fn limit<T: Timed>(
-    engine: &mut T,
-    buckets_per_owner: u64,
-    job: &JobArgs,
-    exchange: &mut dyn Exchange,
-) -> Result<Option<Limit>> {
-    let words = buckets_per_owner * u64::from(BUCKET_WORDS);
-    let config = |words| Config { chunk_buckets: BUCKET_WORDS, ..Config::new(words) };
-    // A table has words beside its buckets.
-    let more = config(words).words().saturating_sub(engine.geometry().window_words);
-    let config = config(words.saturating_sub(more.next_multiple_of(LINE_WORDS)));
-    let Some(limit) = TableLimit::measure(engine, &config, job, exchange)? else { return Ok(None) };
-    // A read of a line or of a bucket; and the same with a compare-and-swap.
-    let (read, read_and_swap) = (limit.per_second(0.0), limit.per_second(1.0));
-    Ok(Some(match job.transport {
-        TransportName::Shm => {
-            Limit { get: read / LINES, put: 1.0 / ((LINES - 1.0) / read + 1.0 / read_and_swap) }
-        }
-        _ => Limit { get: read, put: read_and_swap / 2.0 },
-    }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,12 +113,5 @@ mod tests {
         let mut torn = value(7, 9);
         torn[12] = value(7, 10)[12];
         assert!(check(7, Some(&torn)).is_err());
-    }
-
-    #[test]
-    fn sums_get_and_put_times() {
-        let limit = Limit { get: 40.0, put: 10.0 };
-        assert!((limit.per_second(0.0) - 40.0).abs() < 1e-9);
-        assert!((limit.per_second(0.5) - 16.0).abs() < 1e-9);
     }
 }

@@ -4,7 +4,6 @@ use probeline::map::{HeldLock, Stats};
 use probeline_report::results::format::{fixed, millions, percent, text};
 use probeline_report::results::{Layout, row};
 
-use super::entries::Limit;
 use super::{Step, name_of};
 use crate::cli::name;
 use crate::series::{Run, Series};
@@ -22,8 +21,6 @@ row! {
         pub(super) median_ops_per_s: f64 = "of all ranks, median of the runs" => ("M ops/s", millions),
         min_ops_per_s: f64 = "of the slowest run" => ("least", millions, full()),
         max_ops_per_s: f64 = "of the fastest run" => ("most", millions, full()),
-        limit_ops_per_s: Option<f64> = "rate of the reads and atomics that they need at least, without a map",
-        pub(super) limit_share: Option<f64> = "median / limit" => ("of limit", fixed::<3>),
         mean_latency_ns: f64 = "a rank's time / its operations; no operation is timed alone"
             => ("latency ns", fixed::<1>, note()),
         hits: u64 = "gets that found the key; this and the following counts are those of the median run",
@@ -54,7 +51,6 @@ impl MapRow {
         step: &Step,
         ranks: u32,
         runs: Vec<Run<Stats>>,
-        limit: Option<Limit>,
         held: Option<HeldLock>,
     ) -> Option<Self> {
         let count = |stats: &Stats| stats.reads() + stats.writes();
@@ -62,7 +58,6 @@ impl MapRow {
         let counts = median.stats;
         let operations = count(&counts).max(1) as f64;
         let gets = counts.reads();
-        let limit = limit.map(|limit| limit.per_second(1.0 - gets as f64 / operations));
         Some(Self {
             mode: name_of(step.mode),
             path: step.path().to_owned(),
@@ -74,8 +69,6 @@ impl MapRow {
             median_ops_per_s: rate,
             min_ops_per_s: min,
             max_ops_per_s: max,
-            limit_ops_per_s: limit,
-            limit_share: limit.map(|limit| rate / limit),
             mean_latency_ns: median.rank_ns as f64 / operations,
             hits: counts.hits,
             misses: counts.misses,

@@ -36,7 +36,7 @@ pub(super) fn rows<T: Timed>(
     let random = reads.chain(writes).chain([Operation::Swap, Operation::Add]);
     let all = random.map(|operation| (operation, false)).chain([(Operation::Add, true)]);
 
-    let (operations, owners) = (args.ops as usize, [peer(geometry.owners)]);
+    let (operations, owner) = (args.ops as usize, peer(geometry.owners));
     let longest = Duration::from_nanos(args.measurement_ns());
     let mut rows = Vec::new();
     for (operation, one_word) in all {
@@ -48,7 +48,7 @@ pub(super) fn rows<T: Timed>(
         // Other words for each kind, because those of the previous kind may be in a cache.
         let seed = args.job.seed ^ (rows.len() as u64) << 32;
         let words = 0..if one_word { 1 } else { geometry.window_words };
-        let plan = Plan { owners: &owners, words, time: Duration::ZERO, operations: 0 };
+        let plan = Plan { owner, words, time: Duration::ZERO, operations: 0 };
         let mut meter = Meter::new(&mut *engine, plan, seed)?;
         let items = 0..operations + operations / WARM_UP_SHARE;
         let once = |meter: &mut Meter<'_, T>, _| meter.once(operation);
