@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use crate::size::Size;
 
-/// Facts about the machine; `None` for those that cannot be read.
+/// Facts about the machine; `None` for those that cannot be read. The doctor's findings have its
+/// settings.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
     host: Option<String>,
@@ -16,12 +17,7 @@ pub(crate) struct Machine {
     last_level_cache_kib: Option<u64>,
     memory_mib: Option<u64>,
     kernel: Option<String>,
-    governor: Option<String>,
-    transparent_huge_pages: Option<String>,
-    shmem_huge_pages: Option<String>,
-    huge_pages_2mib_free: Option<u64>,
     virtual_machine: bool,
-    load_average: Option<String>,
 }
 
 impl Machine {
@@ -29,9 +25,6 @@ impl Machine {
         let root = Root::new("/");
         let cpus = "sys/devices/system/cpu";
         let line = |path: &str| root.text(path).ok();
-        let chosen =
-            |setting| root.chosen(&format!("sys/kernel/mm/transparent_hugepage/{setting}")).ok();
-        let free_pages = "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
         Self {
             host: host_name(),
             cpu: root.field("proc/cpuinfo", "model name").ok(),
@@ -39,13 +32,7 @@ impl Machine {
             last_level_cache_kib: last_level_kib(&caches(&root, &format!("{cpus}/cpu0/cache"))),
             memory_mib: root.memory("MemTotal").ok().map(|bytes| bytes >> 20),
             kernel: line("proc/sys/kernel/osrelease"),
-            governor: line(&format!("{cpus}/cpu0/cpufreq/scaling_governor")),
-            transparent_huge_pages: chosen("enabled"),
-            shmem_huge_pages: chosen("shmem_enabled"),
-            huge_pages_2mib_free: root.number(free_pages).ok(),
             virtual_machine: root.is_virtual(),
-            load_average: line("proc/loadavg")
-                .and_then(|load| load.split(' ').next().map(str::to_owned)),
         }
     }
 
@@ -61,17 +48,9 @@ impl Machine {
         let memory = self.memory_mib.map(|mib| Size::mib(mib).rounded());
         let [cpu, cpus, kernel] = [&self.cpu, &self.cpus_online, &self.kernel].map(or_unknown);
         let [cache, memory] = [&cache, &memory].map(or_unknown);
-        let [governor, load] = [&self.governor, &self.load_average].map(or_unknown);
-        let pages = [&self.transparent_huge_pages, &self.shmem_huge_pages].map(or_unknown);
         vec![
             format!("{cpu}, CPUs {cpus}{virtual_machine}, last-level cache {cache}"),
-            format!("{memory} of memory, kernel {kernel}, governor {governor}, load {load}"),
-            format!(
-                "huge pages: {} of 2 MiB free, transparent {}, for shared memory {}",
-                self.huge_pages_2mib_free.unwrap_or(0),
-                pages[0],
-                pages[1]
-            ),
+            format!("{memory} of memory, kernel {kernel}"),
         ]
     }
 }

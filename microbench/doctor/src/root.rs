@@ -9,9 +9,6 @@ use std::path::{Path, PathBuf};
 /// The maximum number of bytes to read of a file: `/proc/cpuinfo` of a thousand CPUs has 1.5 MiB.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// Family and model of Intel's Emerald Rapids (Linux, intel-family.h).
-const EMERALD_RAPIDS: [&str; 2] = ["6", "207"];
-
 /// The folder that contains `/proc`, `/sys` and `/dev`.
 #[derive(Clone, Debug)]
 pub struct Root(PathBuf);
@@ -68,10 +65,7 @@ impl Root {
     }
 
     /// Parses the content of a file as a number.
-    ///
-    /// # Errors
-    /// Why it cannot be read.
-    pub fn number<T: FromStr>(&self, path: &str) -> Result<T, String> {
+    pub(crate) fn number<T: FromStr>(&self, path: &str) -> Result<T, String> {
         self.parsed(path, &self.text(path)?)
     }
 
@@ -93,10 +87,7 @@ impl Root {
     }
 
     /// Returns the bracketed word of a choice such as `always [madvise] never`.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub fn chosen(&self, path: &str) -> Result<String, String> {
+    pub(crate) fn chosen(&self, path: &str) -> Result<String, String> {
         let text = self.text(path)?;
         let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
         inside.map(|(word, _)| word.to_owned()).ok_or_else(|| unseen(path, "no choice is selected"))
@@ -139,20 +130,6 @@ impl Root {
     pub(crate) fn has_cpu_flag(&self, flag: &str) -> bool {
         let flags = self.field("proc/cpuinfo", "flags").unwrap_or_default();
         flags.split(' ').any(|its| its == flag)
-    }
-
-    /// Returns the subject and verb of a sentence if the processors complete device writes faster
-    /// with relaxed ordering. These are the processors for which UCX enables it by default (its
-    /// cpu.h).
-    pub(crate) fn gains_from_relaxed_ordering(&self) -> Option<&'static str> {
-        let field = |name| self.field("proc/cpuinfo", name).unwrap_or_default();
-        match &*field("vendor_id") {
-            "AuthenticAMD" => Some("AMD's processors gain"),
-            "GenuineIntel" if [field("cpu family"), field("model")] == EMERALD_RAPIDS => {
-                Some("Intel's Emerald Rapids gains")
-            }
-            _ => None,
-        }
     }
 
     /// Returns a size of `/proc/meminfo`, in bytes.
