@@ -73,9 +73,7 @@ fn first(port: u16, options: &Options, limit_s: u64, given: Option<Secret>) -> R
     let folder =
         if is_relative(&program) { " in the folder of this repository there," } else { "" };
     let command = second_command(&program, &host, options);
-    let recipe = second_recipe(&host, options)
-        .map(|recipe| format!("\nor the same by its recipe:\n\n  {assignment}{recipe}\n"));
-    let (recipe, machine) = (recipe.unwrap_or_default(), options_of_machine(options));
+    let machine = options_of_machine(options);
     let secret_there = if fresh { "" } else { "\nwith the same secret there as here.\n" };
     let addresses: Vec<_> =
         probeline::exchange::addresses()?.iter().map(ToString::to_string).collect();
@@ -83,7 +81,7 @@ fn first(port: u16, options: &Options, limit_s: u64, given: Option<Secret>) -> R
         if addresses.is_empty() { "none found".to_owned() } else { addresses.join(", ") };
     let said = format!(
         "On the other node,{folder} within {limit_s} s (--rendezvous-timeout):\n\n  \
-         {assignment}{command}\n{recipe}{machine}{secret_there}\n{host} is this machine; its \
+         {assignment}{command}\n{machine}{secret_there}\n{host} is this machine; its \
          addresses: {addresses}. It listens at TCP port {port}.\n"
     );
     let any = if Path::new(IPV6).exists() { "[::]" } else { "0.0.0.0" };
@@ -177,21 +175,12 @@ fn is_relative(program: &str) -> bool {
     program.contains('/') && !program.starts_with('/')
 }
 
+/// Returns the command of the second node, with the options of the first that it needs as well.
 fn second_command(program: &str, host: &str, options: &Options) -> String {
     let command = [program, options.command()].map(quoted).join(" ");
-    format!("{command} --two-nodes {host}{}", for_second(options))
-}
-
-/// Returns the justfile recipe that starts the second node, if there is a justfile.
-fn second_recipe(host: &str, options: &Options) -> Option<String> {
-    (options.command() == "bench-latency")
-        .then(|| format!("just bench-latency {host}{}", for_second(options)))
-}
-
-/// Returns the options of the first node that the second one needs as well.
-fn for_second(options: &Options) -> String {
     let argv = options.clone().only(|name| !OF_FIRST.contains(&name)).to_argv();
-    argv.iter().map(|argument| format!(" {}", quoted(&argument.to_string_lossy()))).collect()
+    let argv = argv.iter().map(|argument| format!(" {}", quoted(&argument.to_string_lossy())));
+    format!("{command} --two-nodes {host}{}", argv.collect::<String>())
 }
 
 /// Returns a line for each given option whose value may differ on the second node.
@@ -223,11 +212,8 @@ mod tests {
         let expected =
             "t/probeline bench-latency --two-nodes n1 --chunk-buckets '8,16' --ops 10 --port 7";
         assert_eq!(second_command("t/probeline", "n1", &first), expected);
-        let recipe = "just bench-latency n1 --chunk-buckets '8,16' --ops 10 --port 7";
-        assert_eq!(second_recipe("n1", &first).as_deref(), Some(recipe));
         let first = options("explore fms:2 --two-nodes --seed=2");
         assert_eq!(second_command("p", "n1", &first), "p explore --two-nodes n1 --seed 2 fms:2");
-        assert_eq!(second_recipe("n1", &first), None);
         let first = options("-q explore fms:2 --two-nodes");
         assert_eq!(second_command("p", "n1", &first), "p explore --two-nodes n1 --quiet fms:2");
     }
