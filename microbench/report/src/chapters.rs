@@ -48,13 +48,10 @@ fn comparison(runs: &[Run]) -> Chapter {
     });
     let transports = |unit: &'static str, texts| {
         let x = ("times the fastest", Kind::Fitting);
-        Chart::new(texts, x, NAMES, &["compare"], move |run, row| {
+        Chart::new(texts, x, NAMES, &["compare"], move |_, row| {
             row.text("unit").filter(|of| *of == unit)?;
             let times = row.number("times_fastest").filter(|times| *times > 0.0)?;
-            let column = row.text("column")?;
-            let (transport, chunk_buckets) = (column.to_owned(), run.parameters.chunk_buckets());
-            let series = Series::named(row.text("measured")?, column, times);
-            Some(Series { transport, chunk_buckets, ..series })
+            Some(Series::named(row.text("measured")?, row.text("column")?, times))
         })
     };
     let operations = [
@@ -253,11 +250,10 @@ fn by_ranks(
     field: &'static str,
     hue: &'static [&'static str],
 ) -> Chart {
-    let chart = Chart::new(texts, ("ranks", Kind::Counts), y, commands, move |run, row| {
+    let chart = Chart::new(texts, ("ranks", Kind::Counts), y, commands, move |_, row| {
         let point = [row.number("ranks")?, row.number(field)? / unit];
         let texts: Option<Vec<String>> = hue.iter().map(|name| row.get(name).map(cell)).collect();
-        let series = Series::of(texts?.join(", "), point);
-        Some(Series { chunk_buckets: run.chunk_buckets(row), ..series })
+        Some(Series::of(texts?.join(", "), point))
     });
     chart.joining(&AXES)
 }
@@ -412,8 +408,7 @@ mod tests {
         assert_eq!((&*batched.line, &*blocking.line), ("shm, batch 64", "shm, batch 1"));
         // The median of three.
         assert_eq!(batched.points, [[1.0, 10.0], [4.0, 34.0]]);
-        assert_eq!((&*verbs.line, &*verbs.transport), ("verbs", "verbs"));
-        assert_eq!(verbs.chunk_buckets, Some(8));
+        assert_eq!(verbs.line, "verbs");
     }
 
     fn inserts(loads: &[f64]) -> Run {
@@ -513,7 +508,7 @@ mod tests {
             let [here, paper] = &plot(&plots, "paper-throughput-mixed").series[..] else {
                 panic!("{plots:?}")
             };
-            assert_eq!((&here.points[..], here.chunk_buckets), (&[[2.0, millions]][..], Some(32)));
+            assert_eq!(here.points, [[2.0, millions]]);
             assert!(paper.points.iter().any(|[x, y]| *x == 48.0 && (y - 114.85).abs() < 0.01));
         }
     }

@@ -24,7 +24,7 @@ impl Chapter {
 }
 
 /// Returns what a row adds to a chart: a part of a series. Its line is the text after the name of the
-/// run, and its transport that of the run unless it names one.
+/// run.
 type Take = Box<dyn Fn(&Run, &Fields) -> Option<Series>>;
 type Others = Box<dyn Fn(&[Series]) -> Vec<Series>>;
 
@@ -102,9 +102,6 @@ impl Chart {
                 places.extend(place.is_none().then_some(name));
             } else {
                 sample.line.insert_str(0, origin);
-            }
-            if sample.transport.is_empty() {
-                sample.transport = run.origin();
             }
             let key = |of: &Series| (of.hue.clone(), of.line.clone(), of.chunk_buckets);
             match all.iter_mut().find(|of| key(of) == key(&sample)) {

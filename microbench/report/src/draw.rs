@@ -1,4 +1,4 @@
-//! Draws a plot as SVG, in tenths of pixels. Each layer is a group that a page styles and hides.
+//! Draws a plot as SVG, in tenths of pixels. Each layer is a group that a page styles.
 //!
 //! Colour and marker of a series stand for what was measured, its dash pattern for its origin.
 
@@ -64,7 +64,7 @@ impl Style {
             colour: series.hue_at % COLOURS.len(),
             marker: MARKERS[series.hue_at % MARKERS.len()],
             dash: DASHES[series.line_at % DASHES.len()],
-            hollow: series.transport.starts_with("paper"),
+            hollow: series.line.starts_with("paper"),
         }
     }
 
@@ -198,7 +198,7 @@ fn along(share: f64, first: i32, last: i32) -> i32 {
     first + (share.clamp(0.0, 1.0) * f64::from(last - first)).round() as i32
 }
 
-/// Draws a plot with its legend. A page has colours of its own, and hides series.
+/// Draws a plot with its legend. A page has colours of its own.
 pub(crate) fn draw(plot: &Plot) -> Markup {
     let sheet = Sheet::of(plot);
     let widest =
@@ -217,7 +217,7 @@ pub(crate) fn draw(plot: &Plot) -> Markup {
             (layers(&sheet))
             g class="legend" {
                 @for (series, at) in plot.series.iter().zip(0..) {
-                    (entry(series, plot.form, at, (at % columns * (WIDTH / columns) + 100, sheet.height() + 60 + at / columns * LINE)))
+                    (entry(series, plot.form, (at % columns * (WIDTH / columns) + 100, sheet.height() + 60 + at / columns * LINE)))
                 }
             }
         }
@@ -225,10 +225,10 @@ pub(crate) fn draw(plot: &Plot) -> Markup {
 }
 
 /// Draws a short line with a marker, and the name of a series.
-fn entry(series: &Series, form: Form, at: i32, (x, y): (i32, i32)) -> Markup {
+fn entry(series: &Series, form: Form, (x, y): (i32, i32)) -> Markup {
     let style = &Style::of(series);
     html! {
-        g class=(format!("k{at} s{}", style.colour)) transform=(format!("translate({x} {y})")) {
+        g class=(format!("s{}", style.colour)) transform=(format!("translate({x} {y})")) {
             @if form == Form::Lines { (line(style, [(0, 60), (280, 60)])) }
             (markers(style, html! { (marker(style, (140, 60))) }))
             text x="330" y="100" font-size=(TEXT) fill=(INK.0) { (cut(&series.label, MAX_LABEL_LETTERS)) }
@@ -246,10 +246,9 @@ fn layers(sheet: &Sheet<'_>) -> Markup {
             @for (x, _) in sheet.x_ticks() { (grid([(x, sheet.bottom), (x, TOP)])) }
         }
         (axes(sheet))
-        @for (at, series) in plot.series.iter().enumerate() {
+        @for series in &plot.series {
             @let style = &Style::of(series);
-            g class=(format!("series k{at} s{}", style.colour)) data-transport=(series.transport)
-                data-c=(series.chunk_buckets.map(|c| c.to_string()).unwrap_or_default()) {
+            g class=(format!("series s{}", style.colour)) {
                 title { (series.label) }
                 @if plot.form == Form::Lines {
                     (line(style, series.points.iter().map(|point| sheet.point(*point))))

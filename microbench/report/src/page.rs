@@ -11,7 +11,6 @@ use crate::plot::Plot;
 use crate::run::{Fields, Run};
 
 const STYLE: &str = include_str!("assets/page.css");
-const SCRIPT: &str = include_str!("assets/page.js");
 
 pub(crate) fn page(title: &str, runs: &[Run], chapters: &[Chapter]) -> String {
     let shown: Vec<&Chapter> =
@@ -32,7 +31,6 @@ pub(crate) fn page(title: &str, runs: &[Run], chapters: &[Chapter]) -> String {
                     h1 { (title) }
                     (summary(runs))
                 }
-                (filters(&shown))
                 (contents(&shown))
                 main {
                     @for chapter in &shown { (section(chapter)) }
@@ -44,7 +42,6 @@ pub(crate) fn page(title: &str, runs: &[Run], chapters: &[Chapter]) -> String {
                         @for run in runs { (facts(run)) }
                     }
                 }
-                script { (PreEscaped(SCRIPT)) }
             }
         }
     };
@@ -62,39 +59,6 @@ fn summary(runs: &[Run]) -> Markup {
                         p { code { (run.summary.join("\n")) } }
                     }
                 }
-            }
-        }
-    }
-}
-
-/// Returns check boxes for each transport and each C. Without a script there is no choice.
-fn filters(chapters: &[&Chapter]) -> Markup {
-    let series =
-        || chapters.iter().flat_map(|chapter| &chapter.plots).flat_map(|plot| &plot.series);
-    let mut transports = distinct(series().map(|series| series.transport.as_str()));
-    // Transports measured here come before the paper's.
-    transports.sort_by_key(|name| name.starts_with("paper"));
-    let mut chunks: Vec<u32> = series().filter_map(|series| series.chunk_buckets).collect();
-    chunks.sort_unstable();
-    chunks.dedup();
-    html! {
-        @if !transports.is_empty() {
-            form id="filters" hidden autocomplete="off" aria-label="Show" {
-                fieldset data-filter="transport" {
-                    legend { "Transport" }
-                    @for name in &transports {
-                        label { input type="checkbox" value=(name) checked; (name) }
-                    }
-                }
-                @if !chunks.is_empty() {
-                    fieldset data-filter="c" {
-                        legend { "C" }
-                        @for c in &chunks {
-                            label { input type="checkbox" value=(c) checked; (c) }
-                        }
-                    }
-                }
-                button type="reset" { "Show all" }
             }
         }
     }
@@ -128,7 +92,7 @@ fn figure(plot: &Plot) -> Markup {
     html! {
         figure id=(plot.id) {
             h3 { (plot.title) }
-            div.plot { (draw(plot)) p.empty hidden { "Nothing is chosen." } }
+            div.plot { (draw(plot)) }
             figcaption { (plot.caption) }
         }
     }

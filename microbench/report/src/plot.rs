@@ -20,8 +20,7 @@ pub(crate) struct Series {
     pub(crate) hue: String,
     /// The name that its dash pattern represents.
     pub(crate) line: String,
-    /// The transport by which the page filters it.
-    pub(crate) transport: String,
+    /// C, if it has one: series are in its order.
     pub(crate) chunk_buckets: Option<u32>,
     /// The points, in ascending order of x.
     pub(crate) points: Vec<[f64; 2]>,

@@ -11,7 +11,7 @@ use crate::number::ranks_name;
 use crate::plot::Series;
 use crate::run::{Fields, Run};
 
-/// The transports by which the page filters the paper's figures.
+/// The lines of the paper's figures.
 const LOCAL: &str = "paper, 1 machine";
 const REMOTE: &str = "paper, 2 machines";
 const CLUSTER: &str = "paper, clusters";
@@ -59,7 +59,7 @@ fn at_each_chunk(here: &[Series], line: &str, value: fn(&Figure) -> f64) -> Vec<
 }
 
 fn of_paper(line: &str, figures: Series) -> Series {
-    Series { line: line.to_owned(), transport: line.to_owned(), ..figures }
+    Series { line: line.to_owned(), ..figures }
 }
 
 /// Plots simulated clusters and the paper's, by machines (paper Fig. 3).
@@ -68,7 +68,6 @@ pub(super) fn throughputs() -> [Chart; WORKLOADS.len()] {
 }
 
 fn throughput(workload: paper::Workload) -> Chart {
-    const CHUNK_BUCKETS: u32 = 32;
     let (id, title) = (
         format!("paper-throughput-{}", workload.name()),
         format!("Throughput by machines, {}, here and in the paper", workload.name()),
@@ -87,11 +86,8 @@ fn throughput(workload: paper::Workload) -> Chart {
         let is_cut = run.parameters.get("truncate_us").is_some_and(|cut| cut == true);
         let cut = is_cut.then(|| row.number("truncated_ops_per_s")).flatten();
         let rate = cut.or_else(|| row.number("ops_per_s")).filter(|rate| *rate > 0.0)?;
-        let series = Series::of(
-            name(row.count("ranks_per_machine")?),
-            [row.number("machines")?, rate / 1e6],
-        );
-        Some(Series { chunk_buckets: run.chunk_buckets(row), ..series })
+        let hue = name(row.count("ranks_per_machine")?);
+        Some(Series::of(hue, [row.number("machines")?, rate / 1e6]))
     });
     chart.beside(move |here| {
         let figures = paper::throughputs();
@@ -101,8 +97,7 @@ fn throughput(workload: paper::Workload) -> Chart {
             });
             let points = same.map(|figure| [f64::from(figure.machines), figure.ops_per_s / 1e6]);
             let (hue, points) = (hue.clone(), points.collect());
-            let chunk_buckets = Some(CHUNK_BUCKETS);
-            of_paper(CLUSTER, Series { hue, chunk_buckets, points, ..Series::default() })
+            of_paper(CLUSTER, Series { hue, points, ..Series::default() })
         };
         distinct(here.iter().map(|series| &series.hue)).into_iter().map(of_hue).collect()
     })

@@ -19,7 +19,6 @@ const FRAME: &str =
 <script>
 const frame = document.getElementById('frame');
 frame.style = 'border:0;width:WIDTHpx;height:HEIGHTpx';
-SANDBOX
 const script = Function('page', 'with (page) { return (async () => {' + SCRIPT + '})() }');
 const run = async (page) => {
   await new Promise((loaded) => { frame.onload = loaded; frame.src = page; });
@@ -44,8 +43,7 @@ fn browse(page: &Path, options: &[String]) -> String {
     let ended = (0..MAX_STARTS).find_map(|_| try_browse(page, options));
     let (is_success, output, said) =
         ended.unwrap_or_else(|| panic!("{CHROMIUM} hung {MAX_STARTS} times: {}", page.display()));
-    let is_complaint =
-        |line: &&str| line.contains(":CONSOLE") && !line.contains("Blocked script execution");
+    let is_complaint = |line: &&str| line.contains(":CONSOLE");
     let complaints: Vec<&str> = said.lines().filter(is_complaint).collect();
     assert_eq!(complaints, [""; 0], "{}", page.display());
     assert!(is_success, "{said}");
@@ -84,25 +82,12 @@ fn try_browse(page: &Path, options: &[String]) -> Option<(bool, String, String)>
 /// Runs the body of an asynchronous function in each page, and returns what it returns.
 #[track_caller]
 pub(crate) fn run(pages: &[PathBuf], window: Window, script: &str) -> Vec<Value> {
-    in_frame(pages, window, "", script)
-}
-
-/// As [`run`], in a page whose own scripts do not run.
-#[track_caller]
-pub(crate) fn run_without_scripts(page: &Path, window: Window, script: &str) -> Value {
-    let sandbox = "frame.sandbox = 'allow-same-origin';";
-    in_frame(&[page.to_owned()], window, sandbox, script).remove(0)
-}
-
-#[track_caller]
-fn in_frame(pages: &[PathBuf], window: Window, sandbox: &str, script: &str) -> Vec<Value> {
     let Window(width, height, dark) = window;
     let folder = tempfile::tempdir().unwrap();
     let urls: Vec<String> = pages.iter().map(|page| format!("file://{}", page.display())).collect();
     let frame = FRAME
         .replace("WIDTH", &width.to_string())
         .replace("HEIGHT", &height.to_string())
-        .replace("SANDBOX", sandbox)
         .replace("PAGES", &Value::from(urls).to_string())
         .replace("SCRIPT", &Value::from(script).to_string());
     let file = folder.path().join("frame.html");
