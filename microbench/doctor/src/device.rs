@@ -43,7 +43,7 @@ pub(crate) const UNANSWERED: Check<NoAnswer> = Check::new("device", Some("no-dev
 });
 
 impl<'a> Device<'a> {
-    pub(crate) const CHECKS: [Check<Self>; 12] = [
+    pub(crate) const CHECKS: [Check<Self>; 10] = [
         Check::new("driver", None, Self::check_driver),
         Check::new("firmware", None, Self::firmware),
         Check::new("atomics", Some("device-atomics.md"), Self::atomics),
@@ -55,11 +55,7 @@ impl<'a> Device<'a> {
         Check::new("pcie-link", Some("pcie-link.md"), Self::link).only_if(Self::has_slot),
         Check::new("read-request", Some("read-request-size.md"), Self::request_size)
             .only_if(Self::has_slot),
-        Check::new("relaxed-ordering", Some("write-ordering.md"), Self::order)
-            .only_if(Self::has_slot),
         Check::new("iommu", Some("iommu.md"), Self::iommu).only_if(Self::has_slot),
-        Check::new("firmware-settings", Some("write-ordering.md"), Self::settings)
-            .only_if(Self::is_mlx5),
     ];
 
     /// Identifies the driver from sysfs and from the vendor number that software devices have.
@@ -81,12 +77,8 @@ impl<'a> Device<'a> {
         !matches!(self.driver.as_deref(), Some(SOFT_ROCE | SOFT_IWARP))
     }
 
-    fn is_mlx5(&self) -> bool {
-        self.driver.as_deref() == Some("mlx5_core")
-    }
-
     fn is_nvidia(&self) -> bool {
-        self.is_mlx5() || self.driver.as_deref() == Some("mlx4_core")
+        matches!(self.driver.as_deref(), Some("mlx5_core" | "mlx4_core"))
     }
 
     /// Checks the driver and its known problems.
@@ -144,7 +136,7 @@ impl<'a> Device<'a> {
 
     /// Identifies the generation of one of NVIDIA's cards by the firmware's version, which virtual
     /// functions report too.
-    pub(crate) fn kind(&self) -> Option<&'static Kind> {
+    fn kind(&self) -> Option<&'static Kind> {
         let [family, ..] = numbers(&self.facts.identity.firmware).filter(|_| self.is_nvidia())?;
         KINDS.iter().find(|kind| kind.family == family)
     }
@@ -339,36 +331,34 @@ const PROBLEMS: [Problem; 9] = [
 ];
 
 /// A generation of NVIDIA's cards.
-pub(crate) struct Kind {
+struct Kind {
     /// The first part of its firmware's version.
     family: u32,
-    pub(crate) name: &'static str,
+    name: &'static str,
     /// The rest of the minimum firmware version that DPDK supports, if it names one (guides for
     /// mlx5 and mlx4).
     min: [u32; 2],
-    /// The maximum rate of a port of this generation, in Gbit/s (NVIDIA's data sheets).
-    pub(crate) gbit_s: u32,
 }
 
 impl Kind {
-    const fn new(family: u32, name: &'static str, min: [u32; 2], gbit_s: u32) -> Self {
-        Self { family, name, min, gbit_s }
+    const fn new(family: u32, name: &'static str, min: [u32; 2]) -> Self {
+        Self { family, name, min }
     }
 }
 
 const KINDS: [Kind; 12] = [
-    Kind::new(2, "ConnectX-3", [42, 5000], 56),
-    Kind::new(12, "ConnectX-4", [21, 1000], 100),
-    Kind::new(14, "ConnectX-4 Lx", [21, 1000], 50),
-    Kind::new(16, "ConnectX-5", [21, 1000], 100),
-    Kind::new(18, "BlueField", [25, 1010], 100),
-    Kind::new(20, "ConnectX-6", [27, 90], 200),
-    Kind::new(22, "ConnectX-6 Dx", [27, 90], 200),
-    Kind::new(24, "BlueField-2", [28, 1002], 200),
-    Kind::new(26, "ConnectX-6 Lx", [27, 90], 50),
-    Kind::new(28, "ConnectX-7", [33, 2028], 400),
-    Kind::new(32, "BlueField-3", [0, 0], 400),
-    Kind::new(40, "ConnectX-8", [0, 0], 800),
+    Kind::new(2, "ConnectX-3", [42, 5000]),
+    Kind::new(12, "ConnectX-4", [21, 1000]),
+    Kind::new(14, "ConnectX-4 Lx", [21, 1000]),
+    Kind::new(16, "ConnectX-5", [21, 1000]),
+    Kind::new(18, "BlueField", [25, 1010]),
+    Kind::new(20, "ConnectX-6", [27, 90]),
+    Kind::new(22, "ConnectX-6 Dx", [27, 90]),
+    Kind::new(24, "BlueField-2", [28, 1002]),
+    Kind::new(26, "ConnectX-6 Lx", [27, 90]),
+    Kind::new(28, "ConnectX-7", [33, 2028]),
+    Kind::new(32, "BlueField-3", [0, 0]),
+    Kind::new(40, "ConnectX-8", [0, 0]),
 ];
 
 fn numbers(version: &str) -> Option<[u32; 3]> {

@@ -16,17 +16,6 @@ const PCI_EXPRESS: u8 = 0x10;
 const MIN_REQUEST_BYTES: u32 = 512;
 
 impl Device<'_> {
-    /// Reports that firmware settings are unknown, with the vendor's command that shows them to root.
-    pub(crate) fn settings(&self) -> Found {
-        let names = "PCI_WR_ORDERING PCI_ATOMIC_MODE MAX_ACC_OUT_READ CQE_COMPRESSION";
-        Ok(unknown(format!("{names}: probeline does not read them"))
-            .consequence(
-                "with PCI_WR_ORDERING=1 the device reorders writes to any memory; the others \
-                 change rates and latencies",
-            )
-            .command(format!("sudo mlxconfig -d {} query {names}", self.address())))
-    }
-
     /// Returns the path of a file of the slot in sysfs.
     fn file(&self, name: &str) -> String {
         format!("sys/class/infiniband/{}/device/{name}", self.name)
@@ -102,33 +91,6 @@ impl Device<'_> {
             "the device splits the memory read of a longer chunk into several requests",
             format!("sudo setpci -s {} CAP_EXP+8.w=5000:7000", self.address()),
         ))
-    }
-
-    /// Checks whether the bus allows relaxed ordering, and whether the CPU gains from it.
-    pub(crate) fn order(&self) -> Found {
-        let gains = self.root.gains_from_relaxed_ordering();
-        let relaxed = match self.device_control() {
-            Ok(control) => control >> 4 & 1 == 1,
-            Err(why) => {
-                let mut found = unknown(why).command(self.show_control());
-                found.consequence = gains.map(|gains| format!("{gains} bandwidth from it"));
-                return Ok(found);
-            }
-        };
-        let seen = if relaxed { "allowed on the bus" } else { "not allowed on the bus" };
-        Ok(match (gains, relaxed) {
-            (Some(gains), true) => fine(seen).consequence(format!(
-                "{gains} bandwidth from it, but regions are registered without it: only \
-                 PCI_WR_ORDERING=1 enables it"
-            )),
-            (Some(gains), false) => warning(
-                seen,
-                format!("{gains} bandwidth from it: READs of long chunks are slower"),
-                format!("sudo setpci -s {} CAP_EXP+8.w=0010:0010", self.address()),
-            ),
-            (None, _) => fine(seen)
-                .consequence("regions are registered without it, and it would not speed up claims"),
-        })
     }
 
     pub(crate) fn iommu(&self) -> Found {

@@ -2,7 +2,7 @@
 
 use probeline_verbs::{LinkLayer, Mtu, PortError, PortState};
 
-use crate::device::{Device, Kind};
+use crate::device::Device;
 use crate::finding::{Check, Found, broken, fine, unknown, warning};
 use crate::survey::PortFacts;
 
@@ -13,10 +13,6 @@ pub(crate) struct Port<'a> {
     /// Whether another port could be used instead.
     pub(crate) another: bool,
 }
-
-/// A rate below this fraction of the maximum of the card's generation suggests a degraded link
-/// rather than a slow card.
-const SUSPECT_RATE_SHARE: f64 = 0.25;
 
 /// Counters of retransmitted packets, of mlx5 and of Soft-RoCE.
 const RETRANSMISSION_COUNTERS: [&str; 6] = [
@@ -29,26 +25,14 @@ const RETRANSMISSION_COUNTERS: [&str; 6] = [
 ];
 
 impl Port<'_> {
-    pub(crate) const CHECKS: [Check<Self>; 6] = [
+    pub(crate) const CHECKS: [Check<Self>; 5] = [
         Check::new("link", Some("link-state.md"), Self::link),
         Check::new("rate", Some("link-state.md"), Self::rate).only_if(Self::is_active),
         Check::new("mtu", Some("mtu.md"), Self::mtu).only_if(Self::is_active),
         Check::new("gid", Some("gids.md"), Self::gid).only_if(Self::is_active),
         Check::new("sent-again", Some("lossy-ethernet.md"), Self::retransmissions)
             .only_if(Self::is_active),
-        Check::new("lossless", Some("lossy-ethernet.md"), Self::lossless).only_if(|port: &Self| {
-            port.is_active() && port.is_ethernet() && port.device.has_slot()
-        }),
     ];
-
-    fn lossless(&self) -> Found {
-        let why = "probeline does not read whether switch and card are lossless (PFC, ECN)";
-        Ok(unknown(why)
-            .consequence(
-                "a lost packet delays a READ by a timeout, and the READs after it are repeated",
-            )
-            .command(format!("mlnx_qos -i {}", self.interface())))
-    }
 
     fn is_active(&self) -> bool {
         self.facts.port.active
@@ -113,28 +97,7 @@ impl Port<'_> {
                 format!("iblinkinfo; another cable; sudo mlxlink -d {}", self.device.name),
             ));
         }
-        // The command that shows the rates that the card supports.
-        let show = match self.is_ethernet() {
-            true => format!("ethtool {}", self.interface()),
-            false => format!("iblinkinfo; sudo mlxlink -d {}", self.device.name),
-        };
-        let Some(Kind { name, gbit_s: max, .. }) = self.device.kind() else {
-            let why = format!("{seen}; the maximum rate of the card is unknown");
-            return Ok(unknown(why).command(show));
-        };
-        Ok(match gbit_s / f64::from(*max) {
-            1.0.. => fine(seen),
-            share if share < SUSPECT_RATE_SHARE => warning(
-                format!("{seen}; cards of {name} support up to {max} Gbit/s"),
-                "the card is a slow model, or its cable, module or switch limits the link",
-                show,
-            ),
-            _ => unknown(format!(
-                "{seen}; the maximum rate of this card is unknown, cards of {name} support up to \
-                 {max} Gbit/s"
-            ))
-            .command(show),
-        })
+        Ok(fine(seen))
     }
 
     fn mtu(&self) -> Found {

@@ -95,31 +95,14 @@ fn unlisted(root: &Root) -> String {
 }
 
 /// Returns the commands that try verbs on a machine without a card: with Soft-RoCE, which provides RDMA
-/// devices on network interfaces, if the kernel has it.
+/// devices on network interfaces.
 fn trial_without_card(root: &Root) -> String {
     let interface = root.names("sys/class/net").into_iter().find(|name| name != "lo");
-    let soft_roce = format!(
-        "sudo modprobe rdma_rxe; sudo rdma link add rxe0 type rxe netdev {}",
+    format!(
+        "for a trial with Soft-RoCE, if the kernel has it: sudo modprobe rdma_rxe; sudo rdma link add \
+         rxe0 type rxe netdev {}, on the host if this is a container; or just vm-test",
         interface.as_deref().unwrap_or("lo")
-    );
-    let release = root.text(RELEASE).unwrap_or_default();
-    let modules = format!("lib/modules/{release}");
-    let files = root.names(&format!("{modules}/kernel/drivers/infiniband/sw/rxe"));
-    let built_in = root.text(&format!("{modules}/modules.builtin")).unwrap_or_default();
-    let available = files.iter().any(|name| name.starts_with("rdma_rxe."))
-        || built_in.lines().any(|path| path.ends_with("/rdma_rxe.ko"))
-        || root.has("sys/module/rdma_rxe");
-    if available {
-        return format!("for a trial with Soft-RoCE: {soft_roce}");
-    }
-    // A container has its host's kernel without the module files.
-    if release.is_empty() || !root.has(&modules) {
-        return format!(
-            "for a trial in virtual machines: just vm-test; or with Soft-RoCE, if the kernel has \
-             it (/{modules} is missing): {soft_roce}, on the host if this is a container"
-        );
-    }
-    "this kernel has no Soft-RoCE; for a trial in virtual machines: just vm-test".to_owned()
+    )
 }
 
 /// Returns the kernel module that provides the RDMA device of a network card, if the card has one.

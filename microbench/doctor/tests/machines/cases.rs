@@ -164,19 +164,9 @@ proc/self/limits: Max locked memory  65536  65536  bytes
     fine     machine, libibverbs: loaded
     fine     machine, locked-memory: 64 KiB at most, and no device * shared memory locks nothing
 no card
-lib/modules/6.1.0-21-amd64/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko.xz:
 sys/class/net/lo/mtu: 1
 sys/class/net/ens5/mtu: 1
-    warning  machine, device: no RDMA * modprobe rdma_rxe; sudo rdma link add rxe0 type rxe netdev ens5
-no card
-lib/modules/6.1.0-21-amd64/modules.builtin: kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko
-    warning  machine, device: no RDMA * for a trial with Soft-RoCE: sudo
-# Something without files here may exist all the same.
-no card
-lib/modules/6.1.0-21-amd64/modules.builtin: kernel/fs/ext4/ext4.ko
-    warning  machine, device: no RDMA device, and no PCI bus * this kernel has no Soft-RoCE
-no card
-    warning  machine, device: no RDMA * Soft-RoCE, if the kernel has it (/lib/modules/6.1.0-21-amd64 is missing
+    warning  machine, device: no RDMA device, and no PCI bus * modprobe rdma_rxe; sudo rdma link add rxe0 type rxe netdev ens5
 no card
 without sys
     unknown  machine, device: libibverbs * /sys, which lists cards, is missing
@@ -236,33 +226,16 @@ CARD/max_link_speed: Unknown
 # Of the configuration space, root alone may read the device control register.
 device mlx5_0
     unknown  mlx5_0, read-request: only root * sudo lspci -vvs 0000:3b:00
-    unknown  mlx5_0, relaxed-ordering: only root
 control 2910
     fine     mlx5_0, read-request: 512 B
-    fine     mlx5_0, relaxed-ordering: allowed on the bus
 control 5000
     fine     mlx5_0, read-request: 4096 B
-    fine     mlx5_0, relaxed-ordering: not allowed
 control 0000
     warning  mlx5_0, read-request: 128 B * sudo setpci -s 0000:3b:00.0 CAP_EXP+8.w=5000:7000
 control 7000
     unknown  mlx5_0, read-request: a reserved code
 control none
     unknown  mlx5_0, read-request: it has no PCI Express capability
-control 5000
-proc/cpuinfo: vendor_id : AuthenticAMD\nflags : fpu
-    warning  mlx5_0, relaxed-ordering: not * AMD's processors gain * setpci -s 0000:3b:00.0 CAP_EXP+8.w=0010:0010
-control 2910
-proc/cpuinfo: vendor_id : AuthenticAMD\nflags : fpu
-    fine     mlx5_0, relaxed-ordering: allowed * PCI_WR_ORDERING=1
-proc/cpuinfo: vendor_id : AuthenticAMD\nflags : fpu
-    unknown  mlx5_0, relaxed-ordering: only root * AMD's processors gain
-control 5000
-proc/cpuinfo: vendor_id : GenuineIntel\ncpu family : 6\nmodel : 207
-    warning  mlx5_0, relaxed-ordering: not * Emerald Rapids gains
-control 5000
-proc/cpuinfo: vendor_id : GenuineIntel\ncpu family : 6\nmodel : 143
-    fine     mlx5_0, relaxed-ordering: not allowed
 
 sys/kernel/iommu_groups/7/type: DMA-FQ
     warning  mlx5_0, iommu: translates addresses (DMA-FQ) * iommu=pt
@@ -305,7 +278,6 @@ CARD/driver -> ../../../bus/pci/drivers/bnxt_en
     warning  mlx5_0, driver: bnxt_en * AtomicOps * notes/pci-atomics.md
 CARD/driver -> ../../../bus/pci/drivers/bnxt_en
     fine     mlx5_0, driver: bnxt_en
-    unknown  mlx5_0/1, rate: 200 Gbit/s over 4 lanes; the maximum rate of the card is unknown
 CARD/driver -> ../../../bus/pci/drivers/mlx4_core
     warning  mlx5_0, driver: mlx4_core; the atomics of ConnectX-3 and older * 2.7 million
 part 4113
@@ -325,7 +297,6 @@ software 0xffffff
     warning  mlx5_0, driver: Soft-RoCE (rdma_rxe), no hardware * notes/soft-roce.md
     fine     mlx5_0, firmware: none: the device is software
     absent   mlx5_0, pcie-link:
-    absent   mlx5_0/1, lossless:
 software 0x0
     warning  mlx5_0, driver: Soft-RoCE * notes/soft-roce.md
 software 0xffffff
@@ -383,18 +354,10 @@ infiniband
 link 1 32
     warning  mlx5_0/1, rate: 25 Gbit/s over 1 lane; * have failed
 infiniband
-link 2 32
-    unknown  mlx5_0/1, rate: 100 Gbit/s over 4 lanes; the maximum * mlxlink -d mlx5_0
-infiniband
 link 77 32
     unknown  mlx5_0/1, rate: * cat /sys/class/infiniband/mlx5_0/ports/1/rate
-# The maximum rate of a ConnectX-6 is 200 Gbit/s.
 link 2 1
-    warning  mlx5_0/1, rate: 10 Gbit/s over 4 lanes; cards of ConnectX-6 * up to 200 Gbit/s * ethtool ens1
-link 2 32
-    unknown  mlx5_0/1, rate: 100 Gbit/s over 4 lanes; the maximum * ethtool ens1
-firmware 32.43.1014
-    unknown  mlx5_0/1, rate: * cards of BlueField-3 support up to 400
+    fine     mlx5_0/1, rate: 10 Gbit/s over 4 lanes
 
 gids 1
     broken   mlx5_0/1, gid: * RoCE v1 is not routed * --gid-index * notes/gids.md
@@ -435,5 +398,5 @@ fn cases_yield_expected_findings() {
             }
         }
     }
-    assert!(seen > 150, "{seen}");
+    assert!(seen > 130, "{seen}");
 }
