@@ -12,7 +12,7 @@ use probeline::exchange::JoinError;
 
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::Failure;
-use crate::options::field;
+use crate::options::{Options, field};
 use crate::run_report::COMMIT;
 
 const MAY_DIFFER: &[&str] = &[
@@ -69,7 +69,7 @@ pub(crate) struct Agreement {
 
 impl Agreement {
     pub(crate) fn from_job(args: &JobArgs, mut inputs: Vec<Input>) -> Self {
-        let compared = args.options.text(|name| !MAY_DIFFER.contains(&name));
+        let compared = Options::given().text(|name| !MAY_DIFFER.contains(&name));
         // Ranks of different builds may count differently, or use different memory layouts.
         let commit = COMMIT.filter(|commit| !commit.is_empty()).unwrap_or("unknown");
         let value = format!("{}+{commit}", env!("CARGO_PKG_VERSION"));
@@ -133,132 +133,46 @@ impl Agreement {
 mod tests {
     use std::thread;
 
-    use clap::{Arg, Command, CommandFactory, FromArgMatches};
     use probeline::exchange::Difference;
 
     use super::*;
-    use crate::Cli;
-    use crate::options::tests::{parsed, words};
+    use crate::options::tests::parsed;
 
-    /// Returns the text that ranks with this command line compare, or `None` if the command line is
-    /// invalid.
-    fn compared(line: &[&str]) -> Option<String> {
-        Some(parsed(line)?.text(|name| !MAY_DIFFER.contains(&name)))
+    /// Returns the text that ranks with this command line compare.
+    fn compared(line: &str) -> String {
+        let words: Vec<&str> = line.split(' ').collect();
+        parsed(&words).unwrap().text(|name| !MAY_DIFFER.contains(&name))
     }
 
-    /// Options that other options require.
-    const CONTEXTS: [&[&str]; 5] = [
-        &[],
-        &["--sim-profile=shm"],
-        &["--rendezvous=127.0.0.1:7000"],
-        &["--two-nodes=n1"],
-        &["--out=unitigs.fa"],
-    ];
-
-    /// Returns the input that a command requires.
-    fn input(command: &str) -> &'static [&'static str] {
-        match command {
-            "explore" => &["fms:2"],
-            "kmers" | "contigs" => &["reads.fa"],
-            "bale" => &["histogram"],
-            "dsm" => &["lu"],
-            _ => &[],
-        }
-    }
-
-    /// Returns command lines that differ only in this option.
-    fn lines(base: &[&str], option: &Arg) -> Vec<Vec<String>> {
-        let is_input = option.is_positional();
-        let base = [base, if is_input { &[] } else { input(base[0]) }].concat();
-        let base: Vec<String> = base.iter().map(|&word| word.to_owned()).collect();
-        let words = words(option);
-        let lines = words.iter().map(|word| [&base[..], core::slice::from_ref(word)].concat());
-        // A switch has no value: the option is present or absent.
-        let without = (words.len() == 1).then(|| base.clone());
-        without.into_iter().chain(lines).collect()
-    }
-
-    /// Returns command lines that differ only in this option, each with the text that ranks
-    /// compare.
-    fn with_other_values(command: &str, option: &Arg) -> Vec<(Vec<String>, String)> {
-        for context in CONTEXTS {
-            let lines = lines(&[&[command], context].concat(), option);
-            let compared = |line: Vec<String>| {
-                let words: Vec<&str> = line.iter().map(String::as_str).collect();
-                let text = compared(&words)?;
-                Some((line, text))
-            };
-            let all: Vec<_> = lines.into_iter().filter_map(compared).collect();
-            if all.len() > 1 {
-                return all;
-            }
-        }
-        panic!("{command}: no two values of {} are known here: add to VALUES", option.get_id());
-    }
-
-    /// Returns the commands whose ranks are processes.
-    fn commands_of_jobs() -> Vec<Command> {
-        let has_ranks = |command: &Command| {
-            command.get_arguments().any(|option| option.get_long() == Some("rendezvous"))
-        };
-        let commands: Vec<Command> = Cli::command()
-            .get_subcommands()
-            .filter(|command| has_ranks(command))
-            .cloned()
-            .collect();
-        assert!(commands.len() >= 7, "{commands:?}");
-        commands
-    }
-
-    /// Every option of every command is compared or listed in [`MAY_DIFFER`].
+    /// Every form of an option is compared; [`MAY_DIFFER`] is not.
     #[test]
     fn compares_options_that_must_agree() {
-        let (mut compared, mut free) = (0, 0);
-        for command in commands_of_jobs() {
-            for option in command.get_arguments().filter(|option| option.get_id() != "help") {
-                let may_differ = option.get_long().is_some_and(|name| MAY_DIFFER.contains(&name));
-                let all = with_other_values(command.get_name(), option);
-                for pair in all.windows(2) {
-                    let [(one, first), (other, second)] = pair else { continue };
-                    let difference = Difference::between(first, second);
-                    if may_differ {
-                        assert_eq!(difference, None, "{one:?} and {other:?}");
-                        free += 1;
-                        continue;
-                    }
-                    let name = option.get_long().map(|long| format!("--{long}"));
-                    let name = name.unwrap_or_else(|| option.get_id().to_string());
-                    let field = difference.map(|difference| difference.field);
-                    assert_eq!(field, Some(name), "{one:?} and {other:?}");
-                    compared += 1;
-                }
-            }
-        }
-        assert!(compared > 100 && free > 100, "{compared} compared, {free} free");
-    }
-
-    /// A command without this place for its options would compare none of them.
-    #[test]
-    fn job_commands_have_job_options() {
-        for command in commands_of_jobs() {
-            let name = command.get_name();
-            let line = [&["probeline", name], input(name)].concat();
-            let matches = Cli::command().try_get_matches_from(line).unwrap();
-            let mut cli = Cli::from_arg_matches(&matches).unwrap();
-            assert!(cli.command.options().is_some(), "{command}");
+        for (one, other, differs) in [
+            ("explore fms:2", "explore fms:3", Some("model")),
+            ("explore fms:2", "explore fms:2 --paper", Some("--paper")),
+            ("explore fms:2 --batch 1", "explore fms:2", Some("--batch")),
+            ("explore a --max-table-size 1MiB", "explore a", Some("--max-table-size")),
+            (
+                "explore a --invariant b",
+                "explore a --invariant b --invariant c",
+                Some("--invariant"),
+            ),
+            ("bench-latency -C 8,16", "bench-latency -C 8", Some("--chunk-buckets")),
+            ("kmers a", "kmers a b", Some("files")),
+            ("limits", "roundtrips", Some("command")),
+            ("limits --json a --device b", "limits --full --ranks 7", None),
+        ] {
+            let difference = Difference::between(&compared(one), &compared(other));
+            let field = difference.map(|difference| difference.field);
+            assert_eq!(field.as_deref(), differs, "{one}, {other}");
         }
     }
 
     #[test]
     fn compared_text_fits_parameters() {
-        for command in commands_of_jobs() {
-            let text =
-                compared(&[&[command.get_name()], input(command.get_name())].concat()).unwrap();
-            assert!(
-                text.len() < probeline::exchange::MAX_PARAMETERS_BYTES / 2,
-                "{}: {text}",
-                text.len()
-            );
+        for command in ["bench-latency", "bench-throughput", "explore fms:2", "dsm lu"] {
+            let text = compared(command);
+            assert!(text.len() < probeline::exchange::MAX_PARAMETERS_BYTES / 2, "{text}");
         }
     }
 

@@ -203,7 +203,8 @@ pub(crate) fn join(args: &JobArgs, needs: &Needs) -> Result<(Job, Option<String>
         rendezvous: Duration::from_secs(limit_s),
         collective: Duration::from_secs(meeting.collective_timeout) + needs.longest_alone,
     };
-    let node = two_nodes::node(&args.nodes, &args.options, limit_s, given.clone())?;
+    let node =
+        two_nodes::node(&args.nodes, crate::options::Options::given(), limit_s, given.clone())?;
     let is_node = node.is_some();
     let node = match node {
         Some(node) => node,

@@ -146,16 +146,13 @@ fn command() -> Result<Command> {
             file
         });
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| end_by_clap(error));
-    let Cli { global, mut command } = cli;
-    terminal::set_quiet(global.quiet);
-    if let Some(options) = command.options()
-        && let Some((name, matches)) = matches.subcommand()
+    terminal::set_quiet(cli.global.quiet);
+    if let Some((name, matches)) = matches.subcommand()
         && let Some(definition) = definition.find_subcommand(name)
     {
-        *options = Options::parsed(definition, matches);
-        options.tuning = tuning_file;
+        Options::parsed(definition, matches).keep(tuning_file);
     }
-    Ok(command)
+    Ok(cli.command)
 }
 
 fn parse(definition: &mut clap::Command, arguments: &[OsString]) -> ArgMatches {
@@ -167,30 +164,6 @@ fn end_by_clap(error: clap::Error) -> ! {
     let status = error.exit_code();
     terminal::print_clap(error);
     process::exit(status)
-}
-
-impl Command {
-    fn options(&mut self) -> Option<&mut Options> {
-        Some(match self {
-            Self::BenchLatency(args) => &mut args.job.options,
-            Self::BenchThroughput(args) => &mut args.job.options,
-            Self::BenchMap(args) => &mut args.job.options,
-            Self::BenchQueue(args) => &mut args.job.options,
-            Self::Roundtrips(args) => &mut args.job.options,
-            Self::Limits(args) => &mut args.job.options,
-            Self::Compare(args) => &mut args.job.options,
-            Self::Explore(args) => &mut args.job.options,
-            Self::Contigs(args) => &mut args.job.options,
-            Self::Kmers(args) => &mut args.job.options,
-            Self::Surrogate(args) => &mut args.job.options,
-            Self::Dsm(args) => &mut args.job.options,
-            Self::Isx(args) => &mut args.job.options,
-            Self::Bale(args) => &mut args.job.options,
-            Self::Tune(args) => &mut args.job.options,
-            Self::Simulate(args) => &mut args.options,
-            Self::Report(_) | Self::Doctor(_) | Self::Completions(_) => return None,
-        })
-    }
 }
 
 fn run(command: Command) -> Result<ExitCode> {

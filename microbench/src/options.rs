@@ -5,6 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -45,7 +46,20 @@ enum Form {
     Repeated,
 }
 
+/// The options of this process's command line.
+static GIVEN: OnceLock<Options> = OnceLock::new();
+
 impl Options {
+    /// Keeps these options as those of this process, whose defaults come from a tuning.
+    pub(crate) fn keep(self, tuning: Option<TuningFile>) {
+        GIVEN.get_or_init(|| Self { tuning, ..self });
+    }
+
+    /// Returns the options of this process; none before `main` has parsed them, and in unit tests.
+    pub(crate) fn given() -> &'static Self {
+        GIVEN.get_or_init(Self::default)
+    }
+
     pub(crate) fn parsed(definition: &Command, matches: &ArgMatches) -> Self {
         let option = |option: &Arg| Given::of(option, matches);
         let command = definition.get_name().to_owned();

@@ -129,12 +129,12 @@ impl RunReport {
         self.parameter("table_bytes", job.table_size.0);
         self.parameter("buckets_per_rank", job.buckets_per_owner());
         self.parameter("seed", job.seed);
-        self.tuning_file(&job.options);
+        self.tuning_file();
     }
 
     /// Adds the file of `--tuning`, and the options that override it.
-    pub(crate) fn tuning_file(&mut self, options: &Options) {
-        let Some(file) = &options.tuning else { return };
+    pub(crate) fn tuning_file(&mut self) {
+        let Some(file) = &Options::given().tuning else { return };
         self.parameter("tuning", file.path.as_str());
         if !file.given.is_empty() {
             self.parameter("given_besides_tuning", file.given.as_str());

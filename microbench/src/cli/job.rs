@@ -54,9 +54,6 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "FILE", help_heading = heading::LATENCY)]
     tuning: Option<PathBuf>,
 
-    #[arg(skip)]
-    pub(crate) options: Options,
-
     #[command(flatten)]
     pub(crate) nodes: NodesArgs,
 
@@ -126,7 +123,7 @@ impl JobArgs {
 
     /// Refuses options that the user gave and that would have no effect; `why` follows their name.
     pub(crate) fn refuse(&self, options: &[&str], why: &str) -> Result<()> {
-        match options.iter().find(|name| self.options.is_given(name)) {
+        match options.iter().find(|name| Options::given().is_given(name)) {
             Some(name) => Err(Failure::usage(format!("--{name} {why}: leave it out"))),
             None => Ok(()),
         }
@@ -199,7 +196,7 @@ impl JobArgs {
         let columns = ["verbs", "ucx-shm, ucx-tcp or ucx-rc", "sim"];
         for (&(heading, its), columns) in heading::OF_TRANSPORTS.iter().zip(columns) {
             let chosen = transports.iter().any(|transport| its.contains(transport));
-            if let Some(option) = self.options.given_under(heading).filter(|_| !chosen) {
+            if let Some(option) = Options::given().given_under(heading).filter(|_| !chosen) {
                 return Err(Failure::usage(format!(
                     "{option} is for the column {columns}: add it to --columns, or leave the \
                      option out"
@@ -219,9 +216,10 @@ impl JobArgs {
         let of_others =
             heading::OF_TRANSPORTS[..4].iter().filter(|(_, its)| !its.contains(&&*transport));
         let mut given = of_others
-            .filter_map(|(heading, its)| Some((self.options.given_under(heading)?, its[0])));
+            .filter_map(|(heading, its)| Some((Options::given().given_under(heading)?, its[0])));
         // UCX and MPI allocate windows themselves.
-        let pages = self.options.is_given("huge-pages") && ["ucx", "mpi"].contains(&&*transport);
+        let pages =
+            Options::given().is_given("huge-pages") && ["ucx", "mpi"].contains(&&*transport);
         let pages = || pages.then(|| ("--huge-pages".to_owned(), "shm"));
         let Some((option, first)) = given.next().or_else(pages) else { return Ok(()) };
         let transport = if first == "shm" { "shm or verbs" } else { first };

@@ -16,7 +16,6 @@ use probeline_simulate::{latency, run_all, throughput};
 
 use crate::cli::{OutputArgs, chunk_buckets, heading, max_chunks, network};
 use crate::failure::Result;
-use crate::options::Options;
 use crate::progress::Progress;
 use crate::run_report::{Files, RunReport, fields};
 use crate::table::{MAX_ENTRIES, in_flight, name_of, one_roundtrip, probing, read_ahead};
@@ -86,9 +85,6 @@ pub(crate) struct SimulateArgs {
     /// from a file that probeline tune wrote
     #[arg(long, value_name = "FILE", help_heading = heading::LATENCY)]
     tuning: Option<PathBuf>,
-
-    #[arg(skip)]
-    pub(crate) options: Options,
 
     /// Compare throughputs with each operation's time cut to whole microseconds, as the program of
     /// the paper's authors cuts it
@@ -253,7 +249,7 @@ impl SimulateArgs {
         report.parameters(fields!(self; throughput_chunk_buckets, max_chunks, seed, in_flight));
         report.parameter("filled", f64::from(self.filled) / 100.0);
         report.parameter("ops_per_rank", self.ops);
-        report.tuning_file(&self.options);
+        report.tuning_file();
         report.parameter("read_ahead", name_of(self.read_ahead));
         report.parameter("one_roundtrip", name_of(self.one_roundtrip));
         report.parameter("probing", name_of(self.probing));

@@ -174,7 +174,7 @@ pub(super) fn command(
         }
     };
     let shared = [&SHARED, benchmark.shared].concat();
-    let mut options = column_options(&args.job.options, column, &shared);
+    let mut options = column_options(Options::given(), column, &shared);
     for (name, value) in benchmark.options {
         options.set(name, *value);
     }

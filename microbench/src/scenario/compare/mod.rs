@@ -20,6 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::findings;
 use crate::interrupt::Interrupt;
 use crate::job;
+use crate::options::Options;
 use crate::progress::Progress;
 use crate::run_report::{Files, RunReport, fields};
 use crate::table::AlgorithmArgs;
@@ -120,7 +121,7 @@ impl CompareArgs {
             let name = self.columns[at].name();
             return Err(Failure::usage(format!("--columns has {name} twice: leave out one")));
         }
-        let given = MEETING.into_iter().find(|name| self.job.options.is_given(name));
+        let given = MEETING.into_iter().find(|name| Options::given().is_given(name));
         if given.is_some() || job::is_launched()? {
             let what = given.map_or("a launcher".to_owned(), |name| format!("--{name}"));
             return Err(Failure::usage(format!(
@@ -173,7 +174,6 @@ fn take_turns(args: &CompareArgs, columns: &mut [Column]) -> Result<Vec<CompareR
                 let result = launch::command(column.name, benchmark, args)
                     .and_then(|command| turn::run(command, folder.path(), limit));
                 if Interrupt::received().is_some() {
-                    Interrupt::has_stopped_work();
                     return Ok(rows);
                 }
                 let taken = result.and_then(|report| column.take(benchmark, &report, &mut rows));

@@ -7,6 +7,7 @@ use probeline_simulate::{LatencyPlan, MAX_AT_ONCE, Setup, ThroughputPlan};
 
 use super::{Experiment, SimulateArgs};
 use crate::failure::{Failure, Result};
+use crate::options::Options;
 use crate::size::Size;
 
 /// One run of the simulator; a latency run yields several rows of the report, a throughput run one.
@@ -103,8 +104,8 @@ impl SimulateArgs {
             return Ok(at_once);
         }
         let most = bytes.first().copied().unwrap_or(0);
-        let given =
-            self.options.tuning.as_ref().map_or(String::new(), |file| format!(" ({})", file.path));
+        let given = Options::given().tuning.as_ref();
+        let given = given.map_or(String::new(), |file| format!(" ({})", file.path));
         Err(Failure::usage(format!(
             "what all ranks have in flight, their caches{given} and their parts of the table take \
              {}, and this machine has {} of memory available: give fewer --machines, \

@@ -4,6 +4,7 @@ use probeline_profile::{Kind, Profile};
 
 use super::SimulateArgs;
 use super::row::SimulateRow;
+use crate::options::Options;
 use crate::run_report::some_of;
 use crate::units::{rate, time};
 
@@ -38,7 +39,7 @@ pub(super) fn summary(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRo
 pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]) -> Vec<String> {
     let mut notes = vec![numbers(profile)];
     let mut add = |note: &str| notes.push(note.to_owned());
-    if let Some(tuning) = &args.options.tuning {
+    if let Some(tuning) = &Options::given().tuning {
         add("tuned: the simulator uses READs and claims alone; the tuning's direct has no effect");
         if tuning.direct {
             add(
