@@ -1,6 +1,6 @@
 //! SIGINT and SIGTERM as requests to stop and report the results so far.
 
-use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use core::sync::atomic::{AtomicI32, Ordering};
 use core::time::Duration;
 use std::fs;
 use std::process::ExitCode;
@@ -19,18 +19,11 @@ use crate::failure::{Failure, Result};
 /// process and then to its process group.
 const SAME_REQUEST: Duration = Duration::from_millis(200);
 
-/// The maximum time that work may continue after the first signal if ranks cannot agree to stop.
-/// The signal then takes its default action.
-const STOP_LIMIT: Duration = Duration::from_secs(60);
-
 /// The number of the first signal received, or one of the two states below.
 static RECEIVED: AtomicI32 = AtomicI32::new(NONE);
 const NONE: i32 = 0;
 /// No signal has been received, and the next one takes its default action.
 const DEFAULT_ACTION: i32 = -1;
-
-/// The work has stopped at the first signal.
-static STOPPED: AtomicBool = AtomicBool::new(false);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interrupt(i32);
@@ -57,12 +50,6 @@ impl Interrupt {
                 Ok(())
             },
         )
-    }
-
-    /// Records that the work has stopped at the first signal. Reading its results may take any
-    /// time, as in a pager, so [`STOP_LIMIT`] no longer applies.
-    pub(crate) fn has_stopped_work() {
-        STOPPED.store(true, Ordering::Relaxed);
     }
 
     /// Returns the first signal since [`watch`](Self::watch).
@@ -117,18 +104,6 @@ fn start_once() -> Result<()> {
     started.clone().map_err(|error| Failure::new(format!("cannot watch for signals: {error}")))
 }
 
-/// Ends the process by `signal` after [`STOP_LIMIT`] unless the work has stopped.
-fn end_later(signal: i32) {
-    let end = move || {
-        thread::sleep(STOP_LIMIT);
-        if !STOPPED.load(Ordering::Relaxed) {
-            let _ = emulate_default_handler(signal);
-        }
-    };
-    // Without this thread the next signal ends the process.
-    let _ = thread::Builder::new().name("stop limit".to_owned()).spawn(end);
-}
-
 /// Starts a thread that sleeps until a signal arrives. A signal handler alone could not measure the
 /// time since the first signal. A signal that the process was started to ignore stays ignored:
 /// shells ignore SIGINT in the background jobs of a script.
@@ -141,10 +116,7 @@ fn start() -> std::io::Result<()> {
         for signal in signals.forever() {
             let since = first.get_or_insert_with(Instant::now).elapsed();
             let ends = match record(signal) {
-                NONE => {
-                    end_later(signal);
-                    false
-                }
+                NONE => false,
                 DEFAULT_ACTION => true,
                 _ => since >= SAME_REQUEST,
             };

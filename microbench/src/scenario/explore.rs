@@ -240,9 +240,8 @@ impl Job {
             error => host::failure(error),
         })?;
         // More signals may arrive after the first: `timeout` sends two.
-        match explored.ended.ending {
-            Ending::Stopped(_) => Interrupt::has_stopped_work(),
-            _ => Interrupt::stop_watching(exchange)?,
+        if !matches!(explored.ended.ending, Ending::Stopped(_)) {
+            Interrupt::stop_watching(exchange)?;
         }
         Ok(explored)
     }
