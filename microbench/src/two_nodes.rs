@@ -128,33 +128,14 @@ fn host_part(host: &str) -> Result<String> {
 }
 
 pub(crate) fn not_met(error: JoinError, args: &NodesArgs) -> Failure {
-    let port = args.port;
-    match error {
-        error if args.two_nodes.is_none() => error.into(),
-        JoinError::Missing { after_s, .. } => Failure::new(format!(
-            "the other node did not come within {after_s} s: start this one again, and there the \
-             command it prints; if that was started, see that TCP port {port} of this machine is \
-             open to it"
-        )),
-        JoinError::Listen { error, .. } => Failure::new(format!(
-            "this node cannot listen at TCP port {port}: {error}; give both nodes another --port"
-        )),
-        JoinError::Address { address, error } => Failure::new(format!(
-            "{address:?} is not an address to meet at ({error}): give --two-nodes the first node's \
-             name or one of the addresses it prints"
-        )),
-        JoinError::NoSecret => Failure::new(format!(
-            "no secret is given: copy the whole line that the first node prints, with \
-             {SECRET_VARIABLE}=, or give the secret that the first was given"
-        )),
-        JoinError::Unreachable { .. } => {
-            Failure::from(error).or(&format!("and that its TCP port {port} is open"))
-        }
-        JoinError::ParametersDiffer { .. } => {
-            Failure::from(error).or("as in the command that the first node prints")
-        }
-        other => other.into(),
+    if args.two_nodes.is_none() {
+        return error.into();
     }
+    let port = args.port;
+    Failure::from(error).or(&format!(
+        "and see that the second node runs the whole command that the first one prints, and that TCP \
+         port {port} of the first is free and open to the second"
+    ))
 }
 
 fn placed(rank: u32, address: String) -> Start {
