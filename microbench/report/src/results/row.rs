@@ -79,13 +79,8 @@ pub trait Row: Serialize + Sized + 'static {
         lay_out(rows, Self::columns())
     }
 
-    /// Returns the table without `--full`: the rows and columns that a reader needs.
+    /// Returns the table without `--full`: the columns that matter for one of the rows.
     fn brief(rows: &[Self]) -> Layout {
-        Self::lay_out_columns_that_matter(rows)
-    }
-
-    /// Lays out these rows with the columns that matter for one of them.
-    fn lay_out_columns_that_matter(rows: &[Self]) -> Layout {
         let matters = |column: &&Column<Self>| rows.iter().any(column.matters);
         lay_out(rows, Self::columns().filter(matters))
     }

@@ -1,7 +1,7 @@
 //! A row of the report of limits.
 
 use probeline_report::results::format::{fixed, millions, text};
-use probeline_report::results::{Layout, Row, row};
+use probeline_report::results::{Layout, row};
 
 use crate::meter::Operation;
 use crate::run_report::{answer, head};
@@ -21,7 +21,8 @@ row! {
         mean_ns: f64 = "the time of one rank, or of the transport, for one operation" => ("ns", fixed::<1>, note()),
     }
 
-    fn brief(rows: &[Self]) -> Layout { short(rows) }
+    /// The summary quotes rows; `--full` prints all.
+    fn brief(_: &[Self]) -> Layout { Layout::default() }
 }
 
 /// Returns the name of an operation, as in `bench-latency`.
@@ -60,15 +61,6 @@ impl LimitsRow {
             ..self.clone()
         })
     }
-
-    /// Returns whether the short table has this row: the limit of memory, and some operations of the
-    /// transport with one in flight and at the highest rate.
-    fn is_brief(&self, rows: &[Self]) -> bool {
-        let is_shown = QUOTED.iter().chain(&BRIEF).any(|limit| *limit == self.limit);
-        let is_extreme = |both: [&Self; 2]| both.iter().any(|row| row.in_flight == self.in_flight);
-        self.in_flight.is_none()
-            || is_shown && one_and_best(rows, &self.limit).is_some_and(is_extreme)
-    }
 }
 
 pub(super) fn rows(ranks: u32, rounds: &[Round]) -> Vec<LimitsRow> {
@@ -79,8 +71,6 @@ pub(super) fn rows(ranks: u32, rounds: &[Round]) -> Vec<LimitsRow> {
 
 /// The limits of the transport that the summary quotes.
 const QUOTED: [&str; 3] = ["READ 64 B", "CAS random word", "FAA random word"];
-/// Further limits of the transport in the short table.
-const BRIEF: [&str; 5] = ["READ 8 B", "READ 512 B", "READ 4096 B", "CAS one word", "FAA one word"];
 
 /// States the limit of memory, and the transport's with one operation in flight and at the highest
 /// rate.
@@ -106,9 +96,4 @@ fn one_and_best<'r>(rows: &'r [LimitsRow], limit: &str) -> Option<[&'r LimitsRow
     let one = of.clone().find(|row| row.in_flight == Some(1))?;
     let best = of.max_by(|one, other| one.median_ops_per_s.total_cmp(&other.median_ops_per_s))?;
     Some([one, best])
-}
-
-fn short(rows: &[LimitsRow]) -> Layout {
-    let shown: Vec<_> = rows.iter().filter(|row| row.is_brief(rows)).cloned().collect();
-    LimitsRow::lay_out_columns_that_matter(&shown)
 }

@@ -3,7 +3,7 @@
 use probeline_profile::Shape;
 use probeline_profile::paper;
 use probeline_report::results::format::{fixed, text};
-use probeline_report::results::{Layout, Row, row};
+use probeline_report::results::{Layout, row};
 use probeline_simulate::{LatencyPlan, LatencyRow, Setup, ThroughputPlan, ThroughputRow};
 
 use super::SimulateArgs;
@@ -41,7 +41,8 @@ row! {
         pub(super) bound: Option<String> = "the resource that sets the bound" => ("bound by", text, full()),
     }
 
-    fn brief(rows: &[Self]) -> Layout { without_details(rows) }
+    /// The summary quotes rows; `--full` prints all.
+    fn brief(_: &[Self]) -> Layout { Layout::default() }
 }
 
 /// The rate, in operations per second, below which two decimals of millions are too coarse.
@@ -130,9 +131,7 @@ impl SimulateRow {
     }
 }
 
-/// The number of rows above which the short table omits details, and the load factors of the
-/// latencies that it keeps.
-const MAX_BRIEF: usize = 10;
+/// The load factors of the latencies that the summary quotes.
 const LOAD_FACTORS: [f64; 2] = [0.5, 0.9];
 
 impl SimulateRow {
@@ -166,7 +165,7 @@ impl SimulateRow {
         }
     }
 
-    /// Returns whether the short table of a long report omits this row: latencies at load factors
+    /// Returns whether the summary omits this row: latencies at load factors
     /// other than the first and last ones of the paper's Table 1, and throughputs for which another
     /// row has more machines.
     pub(super) fn is_detail(&self, rows: &[Self]) -> bool {
@@ -181,13 +180,4 @@ impl SimulateRow {
     pub(super) fn full_share(&self) -> f64 {
         self.full as f64 / self.operations.max(1) as f64
     }
-}
-
-/// Lays out the rows of the short table.
-fn without_details(rows: &[SimulateRow]) -> Layout {
-    let mut shown = rows.to_vec();
-    if shown.len() > MAX_BRIEF {
-        shown.retain(|row| !row.is_detail(rows));
-    }
-    SimulateRow::lay_out_columns_that_matter(&shown)
 }
