@@ -31,18 +31,6 @@ row! {
         rms_error: Option<f64> = "against no cache / largest value of the field; of the worst field"
             => ("RMS error", small, note()),
         max_error: Option<f64> = "the same, of the worst cell" => ("max error", small, note()),
-        calcium_max_error: Option<f64> = "of dissolved calcium: largest difference from no cache / largest value",
-        calcium_rms_error: Option<f64> = "the same, root mean square of all cells",
-        magnesium_max_error: Option<f64>,
-        magnesium_rms_error: Option<f64>,
-        carbon_max_error: Option<f64>,
-        carbon_rms_error: Option<f64>,
-        ph_max_error: Option<f64>,
-        ph_rms_error: Option<f64>,
-        calcite_max_error: Option<f64> = "of the mineral",
-        calcite_rms_error: Option<f64>,
-        dolomite_max_error: Option<f64>,
-        dolomite_rms_error: Option<f64>,
         charge: f64 = "largest charge of a cell's water, in equivalents per litre"
             => ("charge", small, full().note()),
         drift: f64 = "change of an element's amount in the grid that no flow explains / the amount"
@@ -64,16 +52,8 @@ impl SurrogateRow {
         let per = |ns: u64, count: u64| (count > 0).then(|| ns as f64 / count as f64);
         let cached = digits.is_some();
         let [max, rms] = tally.errors();
-        let only = |errors: [f64; FIELD_COUNT]| errors.map(|error| cached.then_some(error));
         let largest =
             |errors: [f64; FIELD_COUNT]| cached.then(|| errors.into_iter().fold(0.0, f64::max));
-        let (max_error, rms_error) = (largest(max), largest(rms));
-        let [calcium_max_error, magnesium_max_error, carbon_max_error, ph_max_error, rest @ ..] =
-            only(max);
-        let [calcite_max_error, dolomite_max_error] = rest;
-        let [calcium_rms_error, magnesium_rms_error, carbon_rms_error, ph_rms_error, rest @ ..] =
-            only(rms);
-        let [calcite_rms_error, dolomite_rms_error] = rest;
         Self {
             digits,
             ranks,
@@ -91,20 +71,8 @@ impl SurrogateRow {
             compute_ns: per(tally.solve_ns, tally.solved),
             lookup_ns: per(tally.chemistry_ns.saturating_sub(tally.solve_ns), tally.inputs)
                 .filter(|_| cached),
-            max_error,
-            rms_error,
-            calcium_max_error,
-            calcium_rms_error,
-            magnesium_max_error,
-            magnesium_rms_error,
-            carbon_max_error,
-            carbon_rms_error,
-            ph_max_error,
-            ph_rms_error,
-            calcite_max_error,
-            calcite_rms_error,
-            dolomite_max_error,
-            dolomite_rms_error,
+            max_error: largest(max),
+            rms_error: largest(rms),
             charge: tally.charge,
             drift: tally.drift(),
             digest: format!("{:016x}", tally.digest),
