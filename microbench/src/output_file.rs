@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use probeline_programs::STANDARD;
@@ -71,29 +70,24 @@ pub(crate) fn check_distinct<'p>(
     inputs: &[PathBuf],
     outputs: impl IntoIterator<Item = (&'p str, &'p Option<PathBuf>)>,
 ) -> Result<()> {
-    let place = |path: &Path| {
-        let known = path.metadata().ok()?;
-        known.is_file().then(|| (known.dev(), known.ino()))
-    };
-    let inputs: Vec<_> = inputs.iter().filter_map(|path| place(path)).collect();
-    let mut earlier: Vec<&Path> = Vec::new();
+    // A file that does not exist yet has the path that is given.
+    let place = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let inputs: Vec<_> = inputs.iter().map(|path| place(path)).collect();
+    let mut earlier = Vec::new();
     for (option, path) in outputs {
         let is_device = |path: &Path| path.exists() && !path.is_file();
         let Some(path) = path.as_deref().filter(|path| !is_device(path)) else { continue };
-        let is_same = |other: &&Path| {
-            *other == path || place(other).is_some_and(|at| place(path) == Some(at))
+        let place = place(path);
+        let what = if inputs.contains(&place) {
+            "an input"
+        } else if earlier.contains(&place) {
+            "another output"
+        } else {
+            earlier.push(place);
+            continue;
         };
-        let what = match place(path) {
-            Some(place) if inputs.contains(&place) => "an input",
-            _ if earlier.iter().any(is_same) => "another output",
-            _ => "",
-        };
-        if !what.is_empty() {
-            let path = path.display();
-            let text = format!("{option} {path} is also {what}: give another file");
-            return Err(Failure::usage(text));
-        }
-        earlier.push(path);
+        let path = path.display();
+        return Err(Failure::usage(format!("{option} {path} is also {what}: give another file")));
     }
     Ok(())
 }
