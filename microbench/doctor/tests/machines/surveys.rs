@@ -57,6 +57,13 @@ fn reports_unsimulated_facts() {
         "broken   mlx5_0/1, gid: * EIO * grep . /sys/class/infiniband/mlx5_0/ports/1/gids/",
     );
     expect(
+        |facts| {
+            let failed = VerbFailed { verb: "ibv_query_device_ex", errno: libc::EIO };
+            facts.pci_atomics = Err(failed);
+        },
+        "unknown  mlx5_0, pci-atomics: * EIO",
+    );
+    expect(
         |facts| facts.pci_atomics = Ok(PciAtomics { compare_and_swap: true, fetch_add: true }),
         "fine     mlx5_0, pci-atomics: compare-and-swap and fetch-and-add of 8",
     );
