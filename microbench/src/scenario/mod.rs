@@ -2,7 +2,6 @@
 
 pub(crate) mod bale;
 pub(crate) mod bench_map;
-pub(crate) mod bench_queue;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod contigs;
@@ -113,11 +112,10 @@ mod tests {
     type Table = fn() -> String;
 
     /// Each command whose rows `docs/output.md` documents.
-    const TABLES: [(&str, Table); 16] = [
+    const TABLES: [(&str, Table); 15] = [
         ("bench-latency", table::<latency::row::LatencyRow>),
         ("bench-throughput", table::<throughput::ThroughputRow>),
         ("bench-map", table::<bench_map::row::MapRow>),
-        ("bench-queue", table::<bench_queue::QueueRow>),
         ("roundtrips", table::<roundtrips::RoundtripsRow>),
         ("explore", table::<explore::row::ExploreRow>),
         ("kmers", table::<kmers::KmersRow>),
