@@ -209,12 +209,6 @@ impl Job {
                 ),
             },
             Input {
-                name: "packing",
-                value: Digest::from_list("packing", self.exploration.packing.encoding())
-                    .to_string(),
-                advice: "of the same build: the layout of states differs".to_owned(),
-            },
-            Input {
                 name: "properties",
                 value: Digest::from_list("properties", properties).to_string(),
                 advice: format!(

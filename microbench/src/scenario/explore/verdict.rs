@@ -4,9 +4,6 @@ use probeline_programs::explore::{NO_DEADLOCK, Verdict};
 
 use crate::units::counted;
 
-/// The columns of a printed path.
-const LINE_WIDTH: usize = 100;
-
 /// Returns the lines of the summary.
 pub(super) fn summary(verdict: &Verdict) -> Vec<String> {
     let Verdict { property, holds, path, marking } = verdict;
@@ -27,28 +24,14 @@ pub(super) fn summary(verdict: &Verdict) -> Vec<String> {
         NO_DEADLOCK => format!("deadlock {steps}"),
         _ => format!("violated: {property}, {steps}"),
     }];
-    lines.extend(wrapped("path", path));
     let tokens = |(place, tokens): (&String, &u64)| match tokens {
         1 => place.clone(),
         tokens => format!("{place} = {tokens}"),
     };
-    lines.extend(wrapped("marked", &marking.iter().map(tokens).collect::<Vec<_>>()));
-    lines
-}
-
-/// Returns lines of the items after a label, separated by commas; none without items.
-fn wrapped(label: &str, items: &[String]) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for (at, item) in items.iter().enumerate() {
-        let comma = if at + 1 == items.len() { "" } else { "," };
-        match lines.last_mut() {
-            Some(line) if line.len() + item.len() + 2 <= LINE_WIDTH => {
-                *line += &format!(" {item}{comma}");
-            }
-            Some(_) => lines.push(format!("  {:1$} {item}{comma}", "", label.len() + 1)),
-            None => lines.push(format!("  {label}: {item}{comma}")),
-        }
-    }
+    let marked = marking.iter().map(tokens).collect::<Vec<_>>().join(", ");
+    let listed = [("path", path.join(", ")), ("marked", marked)];
+    let listed = listed.iter().filter(|(_, items)| !items.is_empty());
+    lines.extend(listed.map(|(label, items)| format!("  {label}: {items}")));
     lines
 }
 
@@ -94,16 +77,5 @@ mod tests {
         let none = Verdict { property, holds: Some(true), path: None, marking: None };
         assert_eq!(summary(&none), ["no deadlock"]);
         assert_eq!(summary(&Verdict { holds: None, ..none }), ["no deadlock so far"]);
-    }
-
-    #[test]
-    fn wraps_long_paths() {
-        let path: Vec<String> = (100..200).map(|number| format!("step_{number}")).collect();
-        let lines = wrapped("path", &path);
-        assert!(lines.len() > 5 && lines.iter().all(|line| line.len() <= LINE_WIDTH));
-        assert!(lines[1].starts_with("        step_1"), "{lines:?}");
-        let words: Vec<&str> = lines.iter().flat_map(|line| line.split([' ', ','])).collect();
-        let steps: Vec<&str> = words.into_iter().filter(|word| word.starts_with("step")).collect();
-        assert_eq!(steps, path);
     }
 }
