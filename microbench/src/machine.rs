@@ -36,12 +36,6 @@ impl Machine {
         }
     }
 
-    pub(crate) fn short(&self) -> String {
-        let virtual_machine = if self.virtual_machine { " of a virtual machine" } else { "" };
-        let [cpu, cpus, kernel] = [&self.cpu, &self.cpus_online, &self.kernel].map(or_unknown);
-        format!("{cpu}, CPUs {cpus}{virtual_machine}, Linux {kernel}")
-    }
-
     pub(crate) fn lines(&self) -> Vec<String> {
         let virtual_machine = if self.virtual_machine { " (a virtual machine)" } else { "" };
         let cache = self.last_level_cache_kib.map(|kib| Size(kib << 10).rounded());

@@ -194,7 +194,7 @@ impl RunReport {
     }
 
     fn facts(&self) -> Vec<String> {
-        let program = format!("{}, {}", self.program(), self.machine.short());
+        let program = format!("{}, {}", self.program(), self.machine.lines()[0]);
         let transport = without_asides(&self.transport.join("; "));
         let omitted = |(name, value): &&(&str, Value)| OMITTED.contains(name) || value.is_null();
         let parameters = self.parameters.iter().filter(|parameter| !omitted(parameter));

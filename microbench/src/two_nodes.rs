@@ -70,8 +70,6 @@ fn first(port: u16, options: &Options, limit_s: u64, given: Option<Secret>) -> R
     };
     let host = probeline::exchange::host_name().unwrap_or_else(|| "FIRST_NODE".to_owned());
     let program = env::args().next().unwrap_or_default();
-    let folder =
-        if is_relative(&program) { " in the folder of this repository there," } else { "" };
     let command = second_command(&program, &host, options);
     let machine = options_of_machine(options);
     let secret_there = if fresh { "" } else { "\nwith the same secret there as here.\n" };
@@ -80,7 +78,7 @@ fn first(port: u16, options: &Options, limit_s: u64, given: Option<Secret>) -> R
     let addresses =
         if addresses.is_empty() { "none found".to_owned() } else { addresses.join(", ") };
     let said = format!(
-        "On the other node,{folder} within {limit_s} s (--rendezvous-timeout):\n\n  \
+        "On the other node, within {limit_s} s (--rendezvous-timeout):\n\n  \
          {assignment}{command}\n{machine}{secret_there}\n{host} is this machine; its \
          addresses: {addresses}. It listens at TCP port {port}.\n"
     );
@@ -149,11 +147,6 @@ fn random_digits() -> Result<String> {
         return Err(Failure::new("the system gives no random bytes for a secret"));
     }
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Returns whether the program was started by a path that is valid in one folder only.
-fn is_relative(program: &str) -> bool {
-    program.contains('/') && !program.starts_with('/')
 }
 
 /// Returns the command of the second node, with the options of the first that it needs as well.
@@ -240,7 +233,5 @@ mod tests {
                      (with the --gid-index of that machine, if it differs)\n";
         assert_eq!(options_of_machine(&first), lines);
         assert_eq!(options_of_machine(&options("explore fms:2")), "");
-        assert!(is_relative("target/release/probeline"));
-        assert!(!is_relative("/bin/p") && !is_relative("p"));
     }
 }
