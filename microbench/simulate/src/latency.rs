@@ -3,9 +3,9 @@
 use probeline_profile::{Profile, ProfileError, Shape};
 use probeline_table::{Bucket, Outcome};
 
+use crate::Error;
 use crate::cluster::{Rank, Ranks, Setup};
 use crate::keys::Keys;
-use crate::{Error, Progress};
 
 /// The experiment: one rank inserts, while the others wait for it at a barrier.
 #[derive(Clone, Debug)]
@@ -66,14 +66,9 @@ const MAX_PARTS: u32 = 8;
 ///
 /// # Errors
 /// [`Error`], for example if a key finds no room in the whole table.
-pub fn latency(plan: &LatencyPlan, progress: Progress<'_>) -> Result<Vec<LatencyRow>, Error> {
+pub fn latency(plan: &LatencyPlan) -> Result<Vec<LatencyRow>, Error> {
     let mut experiment = Experiment::open(plan)?;
-    let mut rows = Vec::with_capacity(plan.load_percents.len());
-    for (at, &load_percent) in plan.load_percents.iter().enumerate() {
-        rows.push(experiment.measure(load_percent)?);
-        progress((at + 1) as f64 / plan.load_percents.len() as f64);
-    }
-    Ok(rows)
+    plan.load_percents.iter().map(|&load_percent| experiment.measure(load_percent)).collect()
 }
 
 struct Experiment<'p> {

@@ -20,6 +20,3 @@ pub use error::Error;
 pub use latency::{LatencyPlan, LatencyRow, latency};
 pub use parallel::{MAX_AT_ONCE, run_all};
 pub use throughput::{ThroughputPlan, ThroughputRow, throughput};
-
-/// Receives the completed share of an experiment, from 0 to 1; called often.
-pub type Progress<'a> = &'a (dyn Fn(f64) + Sync);

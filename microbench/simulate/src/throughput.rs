@@ -8,10 +8,10 @@ use probeline_profile::{Profile, ProfileError, Shape};
 use probeline_table::{Config, Ended, Finished, Intent, OperationError, OutcomeStats, Tag};
 use probeline_transport::Owner;
 
+use crate::Error;
 use crate::bound::{Bound, Task, Work};
 use crate::cluster::{Rank, Ranks, Setup};
 use crate::keys::Keys;
-use crate::{Error, Progress};
 
 /// The experiment: all ranks at once.
 #[derive(Clone, Debug)]
@@ -100,53 +100,40 @@ const SPREAD_NS: u64 = 8_000;
 const NS_PER_US: u64 = 1_000;
 /// The maximum operations of all ranks whose least work is computed.
 const MAX_EXAMINED: u32 = 1 << 18;
-/// Steps between two calls of `progress`.
-const STEPS_PER_CALL: u64 = 1 << 14;
 
 /// Runs the experiment.
 ///
 /// # Errors
 /// [`Error`], for example if an operation finds no room within M chunks.
-pub fn throughput(plan: &ThroughputPlan, progress: Progress<'_>) -> Result<ThroughputRow, Error> {
+pub fn throughput(plan: &ThroughputPlan) -> Result<ThroughputRow, Error> {
     let mut ranks = Ranks::open(&plan.setup, SPREAD_NS)?;
     ranks.fill(ranks.layout.buckets() * u64::from(plan.load_percent) / 100)?;
     let mut workers: Vec<Worker> = (0..)
         .zip(&ranks.ranks)
         .map(|(rank, table)| Worker::new(plan, rank, ranks.filled(), table))
         .collect();
-    run(plan, &mut ranks, &mut workers, progress)?;
+    run(plan, &mut ranks, &mut workers)?;
     Ok(row(plan, &ranks, &workers))
 }
 
 /// Steps the rank that is due first until each has completed its measured operations. Ranks that
 /// have continue, so that the last ranks do not have the network for themselves.
-fn run(
-    plan: &ThroughputPlan,
-    ranks: &mut Ranks,
-    workers: &mut [Worker],
-    progress: Progress<'_>,
-) -> Result<(), Error> {
+fn run(plan: &ThroughputPlan, ranks: &mut Ranks, workers: &mut [Worker]) -> Result<(), Error> {
     let mut due = BinaryHeap::with_capacity(workers.len());
     for (at, (worker, table)) in workers.iter_mut().zip(&mut ranks.ranks).enumerate() {
         worker.begin(table)?;
         due.push(Reverse((table.transport().next_poll_ns(), at)));
     }
-    let all = (u64::from(plan.operations) + u64::from(plan.warm())) * workers.len() as u64;
-    let (mut unfinished, mut ended, mut steps) = (workers.len(), 0, 0);
+    let mut unfinished = workers.len();
     while unfinished > 0
         && let Some(Reverse((_, at))) = due.pop()
         && let (Some(worker), Some(table)) = (workers.get_mut(at), ranks.ranks.get_mut(at))
     {
         let was_done = worker.is_done();
-        ended += worker.step(plan, table)?;
+        worker.step(plan, table)?;
         unfinished -= usize::from(worker.is_done() && !was_done);
         due.push(Reverse((table.transport().next_poll_ns(), at)));
-        steps += 1;
-        if steps % STEPS_PER_CALL == 0 {
-            progress((ended as f64 / all as f64).min(1.0));
-        }
     }
-    progress(1.0);
     Ok(())
 }
 
@@ -224,8 +211,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Polls once, and starts operations in free storage. Returns the number of completed ones.
-    fn step(&mut self, plan: &ThroughputPlan, table: &mut Rank) -> Result<u64, Error> {
+    /// Polls once, and starts operations in free storage.
+    fn step(&mut self, plan: &ThroughputPlan, table: &mut Rank) -> Result<(), Error> {
         let count = table.poll_into(&mut self.finished)?.len();
         let now_ns = table.transport().now_ns();
         let was_done = self.is_done();
@@ -239,8 +226,7 @@ impl Worker {
             let warm = if self.is_warm() { self.hits[0] } else { hits };
             self.hits = [warm, hits - warm];
         }
-        self.begin(table)?;
-        Ok(count as u64)
+        self.begin(table)
     }
 
     fn end(&mut self, plan: &ThroughputPlan, finished: Finished, now_ns: u64) -> Result<(), Error> {

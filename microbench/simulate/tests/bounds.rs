@@ -40,7 +40,7 @@ fn runs(
         let more = 16 / ranks_per_machine;
         plan.setup.table.buckets_per_owner = u64::from(more) << 15;
         plan.operations = 400 * more;
-        throughput(&plan, &|_| ()).map(|row| (load_percent, row))
+        throughput(&plan).map(|row| (load_percent, row))
     });
     rows.unwrap()
 }

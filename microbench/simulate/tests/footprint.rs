@@ -13,7 +13,7 @@ fn uses_predicted_memory() {
     (plan.setup.in_flight, plan.setup.cache_entries) = (1024, 4096);
     plan.operations = 1100;
     plan.setup.table.buckets_per_owner = 1 << 15;
-    throughput(&plan, &|_| {}).unwrap();
+    throughput(&plan).unwrap();
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     let peak: f64 = peak.trim().trim_end_matches(" kB").parse().unwrap();

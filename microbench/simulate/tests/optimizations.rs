@@ -21,7 +21,7 @@ fn means_ns(
     plan.setup.table.buckets_per_owner = 1 << 17;
     plan.setup.model = Model::oortwijn2015();
     (plan.load_percents, plan.one_in) = (load_percents.to_vec(), 1);
-    latency(&plan, &|_| ()).unwrap().iter().map(|row| row.mean_ns).collect()
+    latency(&plan).unwrap().iter().map(|row| row.mean_ns).collect()
 }
 
 /// Fixes C, as `tune` recommends.

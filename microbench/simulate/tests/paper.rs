@@ -13,8 +13,6 @@ fn das5() -> Profile {
     Profile::built_in("das5-fdr").unwrap()
 }
 
-fn quiet(_: f64) {}
-
 /// Table 1, left.
 #[test]
 fn reproduces_two_machine_latencies() {
@@ -44,7 +42,7 @@ fn compare_latencies(shape: Shape, theirs_ns: fn(&paper::Latency) -> f64, is_lin
             let owners_per_node = shape.ranks_per_machine;
             plan.setup.model = Model { owners_per_node, ..Model::oortwijn2015() };
         }
-        latency(&plan, &quiet)
+        latency(&plan)
     });
     for row in rows.unwrap().iter().flatten() {
         let figure = figures
@@ -64,7 +62,7 @@ fn compare_latencies(shape: Shape, theirs_ns: fn(&paper::Latency) -> f64, is_lin
 fn run(shape: Shape, workload: Workload) -> ThroughputRow {
     let mut plan = ThroughputPlan::paper(&das5(), shape, workload).unwrap();
     plan.operations = 200;
-    throughput(&plan, &quiet).unwrap()
+    throughput(&plan).unwrap()
 }
 
 /// The figure with the largest deviation: 20 machines, 8 ranks each, +21 %.
@@ -117,7 +115,7 @@ fn pipelining_reaches_atomics_rate() {
         plan.setup.table.one_roundtrip = one_roundtrip;
         plan.setup.table.read_ahead = ReadAhead::Never;
         (plan.setup.model, plan.operations) = (das5().model(shape).unwrap(), 200);
-        let row = throughput(&plan, &quiet).unwrap();
+        let row = throughput(&plan).unwrap();
         assert_eq!(row.bound.as_ref().unwrap().name, "NIC atomics rate");
         assert_eq!(row.cut_ops_per_s, None);
         (row.ops_per_s, row.bound_share().unwrap())
@@ -136,7 +134,7 @@ fn figures_depend_on_seed() {
         let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::Mixed).unwrap();
         plan.operations = 50;
         plan.setup.seed = seed;
-        throughput(&plan, &quiet).unwrap()
+        throughput(&plan).unwrap()
     };
     assert_eq!(of(7), of(7));
     assert_ne!(of(7), of(8));
@@ -149,7 +147,7 @@ fn refuses_full_probe_sequence() {
     let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::WriteIntensive).unwrap();
     let table = &mut plan.setup.table;
     (table.chunk_buckets, table.max_chunks, plan.load_percent) = (8, 1, 90);
-    let error = throughput(&plan, &quiet).unwrap_err();
+    let error = throughput(&plan).unwrap_err();
     assert_eq!(error, Error::NoRoom { max_chunks: 1, chunk_buckets: 8, load_percent: 90 });
     let said = error.to_string();
     assert!(said.starts_with("M = 1 chunks of C = 8 do not reach"), "{said}");

@@ -16,7 +16,7 @@ fn thousand_owners_fit_in_gibibyte() {
         plan.setup.in_flight = in_flight;
         plan.setup.cache_entries = if in_flight > 1 { 4096 } else { 0 };
         plan.operations = 30;
-        let row = throughput(&plan, &|_| {}).unwrap();
+        let row = throughput(&plan).unwrap();
         assert_eq!(row.operations, 1_024 * 30);
         assert!(row.ops_per_s > 50e6, "{row:?}");
     }

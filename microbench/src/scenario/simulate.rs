@@ -185,36 +185,23 @@ pub(crate) fn run(args: SimulateArgs) -> Result<()> {
     report.publish(files, &rows)
 }
 
-/// Steps of the progress bar for each run.
-const STEPS: u64 = 1000;
-
 impl SimulateArgs {
     fn all(&self, runs: &[Run], at_once: usize) -> Result<Vec<SimulateRow>> {
-        let bar = Progress::new(STEPS * runs.len() as u64, true);
+        let bar = Progress::new(runs.len() as u64, true);
         // Time is virtual, so a drawing thread does not affect it.
         let redrawing = bar.start_redrawing();
-        let bar = Mutex::new((bar, vec![0; runs.len()]));
-        let numbered: Vec<_> = runs.iter().enumerate().collect();
-        let draw = |at: usize, steps: u64| {
-            let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
-            let (bar, done) = &mut *bar;
-            done[at] = steps.max(done[at]);
-            // Names only the first run that is not complete: the name of each run that progresses
-            // would change at every step.
-            if let Some((_, run)) = done.iter().zip(runs).find(|(done, _)| **done < STEPS) {
-                bar.set(done.iter().sum(), &run.name());
-            }
+        let bar = Mutex::new(bar);
+        let show = |run: &Run| {
+            bar.lock().unwrap_or_else(PoisonError::into_inner).advance(&run.name());
         };
-        let rows = run_all(&numbered, at_once, |&(at, run)| {
-            // The share is 0 to 1.
-            #[allow(clippy::cast_possible_truncation)]
-            let advance = |share: f64| draw(at, (share * STEPS as f64) as u64);
-            advance(0.0);
+        let rows = run_all(runs, at_once, |run| {
+            show(run);
             match run {
-                Run::Latency(plan) => latency(plan, &advance)
+                Run::Latency(plan) => latency(plan)
                     .map(|rows| rows.iter().map(|row| SimulateRow::latency(plan, row)).collect()),
-                Run::Throughput(plan) => throughput(plan, &advance)
-                    .map(|row| vec![SimulateRow::throughput(self, plan, &row)]),
+                Run::Throughput(plan) => {
+                    throughput(plan).map(|row| vec![SimulateRow::throughput(self, plan, &row)])
+                }
             }
         });
         drop(redrawing);
