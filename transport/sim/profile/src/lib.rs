@@ -3,8 +3,12 @@
 //! A [`Profile`] is read from and written as TOML. A quantity without a source is absent, and a
 //! model that requires it is refused with [`ProfileError::Missing`]; no value is a guess.
 //!
-//! `das5-fdr`, the paper's cluster, is fitted to the figures of [`paper`] by the example `fit` of
-//! `probeline-simulate`, which documents the fit of each constant; `probeline simulate --paper`
+//! `das5-fdr`, the paper's cluster, is fitted to the figures of [`paper`] in the simulation of
+//! `probeline-simulate`, with the least sum of the sixth powers of ln(model / paper), which is near the
+//! least largest deviation. Latencies of one machine determine `local`; those of two machines
+//! `remote.read_base_ns`, `remote.read_word_ps`, `remote.long_read_ns`, `remote.atomic_ns` and
+//! `rank.reads_per_s`; throughputs of the mixed workload, means of three runs, the costs of idle owners,
+//! jitter, neighbours and further machines. `probeline simulate --paper`
 //! prints the deviation of each figure, fitted or not. `soft-roce` and `shm` were measured,
 //! the former between virtual machines; the example `measured` prints a profile from results of
 //! `probeline bench-latency` and `limits`.
