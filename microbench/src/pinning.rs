@@ -116,15 +116,6 @@ fn insist(failure: Option<&Failure>, exchange: &mut dyn Exchange) -> Result<()> 
     }
 }
 
-/// Returns whether more ranks of some machine share CPUs than these CPUs are, by the masks that they
-/// have now. All ranks call this.
-pub(crate) fn waits_for_cpus(exchange: &mut dyn Exchange) -> Result<bool> {
-    let allowed = allowed(&Affinity::take());
-    let (_, ranks) = among_sharers(&allowed, &machine_id().unwrap_or_default(), exchange)?;
-    let waits = !allowed.is_empty() && ranks as usize > allowed.len();
-    Ok(note::first_rank(waits, exchange)?.is_some())
-}
-
 /// Returns the index of this rank among the ranks of its machine with the same CPUs, and their
 /// number. Ranks that a launcher gave the same CPUs divide them.
 fn among_sharers(

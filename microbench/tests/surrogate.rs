@@ -86,22 +86,6 @@ fn reports_gain_for_expensive_chemistry() {
     assert!(without["times_faster_at_206_us"].is_null(), "{without}");
 }
 
-#[test]
-fn warns_about_oversubscribed_cpus() {
-    let cpus = std::thread::available_parallelism().unwrap().get();
-    let warns = |ranks: usize, transport: &str| {
-        let rows = (ranks + 4).to_string();
-        let ranks = ranks.to_string();
-        let grid = ["surrogate", "--columns", "4", "--rows", &rows, "--steps", "1"];
-        let more = ["--digits", "3", "--table-size", "1MiB", "--ranks", &ranks];
-        let report = reported(&[&grid[..], &more, &["--transport", transport]].concat());
-        report.printed.contains("more ranks than CPUs")
-    };
-    assert!(!warns(1, "shm") && !warns(cpus + 1, "sim"));
-    // With more CPUs than this, a test would need too many ranks.
-    assert!(cpus > 64 || warns(cpus + 1, "shm"));
-}
-
 /// On the paper's cluster, with its 206 us for each result and its hit rate of 91.8 %, the paper's cache
 /// saves 42 % of the time at 128 ranks.
 #[test]

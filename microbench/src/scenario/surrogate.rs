@@ -14,7 +14,6 @@ use self::row::SurrogateRow;
 use super::report_job;
 use crate::cli::{JobArgs, TransportName, within};
 use crate::failure::{Failure, Result};
-use crate::pinning;
 use crate::progress::Progress;
 use crate::run_report::fields;
 use crate::size::Size;
@@ -27,9 +26,6 @@ Memory for the cache, all ranks together: 192 bytes a result [default: 64MiB]";
 /// Memory of a cell: its state, input, result, and fields of this run and of that without the cache.
 const CELL_BYTES: u64 = 400;
 const MAX_CELLS_ALONG: i64 = 1 << 16;
-
-const WAITS_FOR_CPUS: &str =
-    "warning: more ranks than CPUs: times include waiting for a CPU; start fewer";
 
 #[derive(Args, Clone, Debug)]
 #[command(mut_arg("table_size_asked", |option| option.help(CACHE_SIZE_HELP)))]
@@ -95,19 +91,14 @@ pub(crate) fn run(mut args: SurrogateArgs) -> Result<()> {
         {
             rows.push(SurrogateRow::new(digits, args.job.ranks, &tally, rows.first()));
         }
-        // In virtual time, ranks do not wait.
-        let is_real = args.job.transport != TransportName::Sim;
-        Ok((rows, is_real && pinning::waits_for_cpus(exchange)?))
+        Ok(rows)
     })?;
-    let Some((mut report, files, (rows, waits_for_cpus))) = reported else { return Ok(()) };
+    let Some((mut report, files, rows)) = reported else { return Ok(()) };
     report.parameter("buckets_per_rank", options.cache.buckets_per_owner);
     report.parameters(fields!(args; columns, rows, steps, zero_below, package, in_flight));
     let of_flow = [("step_s", options.flow.step_s()), ("cell_m", options.flow.cell_m())];
     report.parameters(of_flow.into_iter().chain([("work_us", args.work_us())]));
     report.summary = SurrogateRow::summary(&rows, options.grid);
-    if waits_for_cpus {
-        report.summary.push(WAITS_FOR_CPUS.to_owned());
-    }
     report.note([match args.job.transport {
         TransportName::Sim => {
             "times: virtual; the flow takes none, and a computed result takes --work-us"
