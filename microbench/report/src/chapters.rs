@@ -83,26 +83,18 @@ fn latency(runs: &[Run]) -> Chapter {
             by_chunk(run, row, mean_ns(run, row, operation)?)
         })
     };
-    let reads = |texts, field| {
-        let y = ("READs per insert", Kind::FromZero);
-        let commands = &["roundtrips", "bench-latency", "simulate"];
-        Chart::new(texts, LOAD_FACTOR, y, commands, move |run, row| {
-            by_chunk(run, row, roundtrips(row, field)?)
-        })
-    };
-    let effective = [
+    let texts = [
         "roundtrips-effective",
         "Roundtrips of an insert, here and in the paper",
         "Chunk READs that an insert waits for before it finds its bucket (the paper's \
          roundtrips), mean of the inserts from 0.02 below the load factor up to it. The claim is \
          one more.",
     ];
-    let outgoing = [
-        "roundtrips-outgoing",
-        "Chunk READs that an insert posts",
-        "Chunk READs posted, including those read ahead and not waited for, mean of the same \
-         inserts.",
-    ];
+    let y = ("READs per insert", Kind::FromZero);
+    let commands = &["roundtrips", "bench-latency", "simulate"];
+    let effective = Chart::new(texts, LOAD_FACTOR, y, commands, |run, row| {
+        by_chunk(run, row, roundtrips(row)?)
+    });
     let lead = format!(
         "The latency of one find-or-put, and the number of its chunk READs, by load factor. C is \
          the number of buckets that one READ transfers. Hollow markers are the paper's: {}. Its \
@@ -121,8 +113,7 @@ fn latency(runs: &[Run]) -> Chapter {
             )
             .beside(paper::latencies(runs)),
             mean("latency-found", "Mean latency of a find-or-put that finds its key", "found"),
-            reads(effective, "effective_roundtrips").beside(paper::roundtrips),
-            reads(outgoing, "outgoing_roundtrips"),
+            effective.beside(paper::roundtrips),
         ],
     )
 }
@@ -150,10 +141,11 @@ fn mean_ns(run: &Run, row: &Fields, operation: &str) -> Option<f64> {
     is_insert.then(|| row.number("mean_latency_ns")).flatten()
 }
 
-/// Returns the chunk READs of an insert. A table whose CPU accesses all buckets itself has none.
-fn roundtrips(row: &Fields, field: &str) -> Option<f64> {
+/// Returns the chunk READs that an insert waits for. A table whose CPU accesses all buckets itself has
+/// none.
+fn roundtrips(row: &Fields) -> Option<f64> {
     let insert = row.text("operation").unwrap_or("inserted") == "inserted";
-    let count = row.number(field).filter(|count| *count > 0.0)?;
+    let count = row.number("effective_roundtrips").filter(|count| *count > 0.0)?;
     (insert && row.text("workload").is_none()).then_some(count)
 }
 
