@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 use probeline::tuning::Tuning;
 
 use crate::failure::{Failure, Result};
@@ -14,13 +14,7 @@ pub(crate) struct TuningFile {
     /// The options that the command line overrides, by their names in the report, separated by
     /// commas.
     pub(crate) given: String,
-    /// Whether the CPU accessed the whole table itself when the file was created, so that no
-    /// measurement determined the values for READs.
-    pub(crate) direct: bool,
 }
-
-const COMMANDS: [&str; 6] =
-    ["bench-latency", "bench-throughput", "roundtrips", "compare", "explore", "simulate"];
 
 /// The id of an option, and its value in a tuning.
 type Tunable = (&'static str, fn(&Tuning) -> Option<String>);
@@ -48,10 +42,12 @@ pub(crate) fn with_defaults(
     let Some((name, matches)) = matches.subcommand() else { return Ok(None) };
     // An error here comes from a command without the option.
     let Ok(Some(path)) = matches.try_get_one::<PathBuf>("tuning") else { return Ok(None) };
-    if !COMMANDS.contains(&name) {
+    // A command without a table hides the option.
+    let hides = |option: &Arg| option.get_id() == "tuning" && option.is_hide_set();
+    let command = definition.find_subcommand(name);
+    if command.is_some_and(|command| command.get_arguments().any(hides)) {
         return Err(Failure::usage(format!(
-            "--tuning describes a table, and {name} uses none: leave it out. It is for {}",
-            COMMANDS.join(", ")
+            "--tuning describes a table, and {name} uses none: leave it out"
         )));
     }
     if matches.try_get_one::<bool>("paper").ok().flatten() == Some(&true) {
@@ -75,5 +71,5 @@ pub(crate) fn with_defaults(
         command
     });
     let path = path.display().to_string();
-    Ok(Some((definition, TuningFile { path, given: given.join(", "), direct: tuning.direct })))
+    Ok(Some((definition, TuningFile { path, given: given.join(", ") })))
 }

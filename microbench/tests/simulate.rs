@@ -136,20 +136,6 @@ fn refuses_tuning_beyond_memory() {
     );
 }
 
-#[test]
-fn notes_direct_tuning() {
-    let scratch = Scratch::new();
-    for direct in [true, false] {
-        let tuning = probeline::tuning::Tuning { direct, ..read_tuning() };
-        let file = scratch.file("tuning.toml", &tuning.to_toml());
-        let few = ["--experiment", "latency", "-C", "16", "--load-factor", "0.5"];
-        let shape = ["--machines", "2", "--ranks-per-machine", "1", "--tuning", &file];
-        let (_, printed) = rows(&[&few[..], &shape].concat());
-        assert_eq!(printed.contains("direct = true: nothing chose"), direct, "{printed}");
-        assert_eq!(printed.contains("take tune --direct off"), direct, "{printed}");
-    }
-}
-
 /// Returns a tuning whose C and M were chosen from measurements of READs.
 fn read_tuning() -> probeline::tuning::Tuning {
     probeline::tuning::Tuning {

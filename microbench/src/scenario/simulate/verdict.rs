@@ -39,13 +39,10 @@ pub(super) fn summary(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRo
 pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]) -> Vec<String> {
     let mut notes = vec![numbers(profile)];
     let mut add = |note: &str| notes.push(note.to_owned());
-    if let Some(tuning) = &Options::given().tuning {
-        add("tuned: the simulator uses READs and claims alone; the tuning's direct has no effect");
-        if tuning.direct {
-            add(
-                "direct = true: nothing chose the tuning's C, M and read-ahead; take tune --direct off",
-            );
-        }
+    if Options::given().tuning.is_some() {
+        add(
+            "tuned: READs and claims alone; where direct = true, nothing chose C, M and read-ahead",
+        );
     }
     if args.truncates() {
         add("cut M op/s: operations truncated to whole microseconds, as in the authors' program");
