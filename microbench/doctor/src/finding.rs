@@ -186,25 +186,3 @@ impl fmt::Display for Verdict {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn formats_line_and_json() {
-        const MTU: Check<()> =
-            Check::new("mtu", Some("mtu.md"), |()| Ok(warning("1024\nB", "slow", "ip link")));
-        let [finding] = &examine(&(), "mlx5_0/1", &[MTU])[..] else { unreachable!() };
-        let line = finding.line();
-        assert_eq!(
-            line,
-            "warning  mlx5_0/1, mtu: 1024 B; slow. Do: ip link (firmware-notes/mtu.md)"
-        );
-        let expected = serde_json::json!({
-            "check": "mtu", "subject": "mlx5_0/1", "verdict": "warning", "seen": "1024\nB",
-            "consequence": "slow", "command": "ip link", "note": "firmware-notes/mtu.md",
-        });
-        assert_eq!(serde_json::to_value(finding).unwrap(), expected);
-    }
-}

@@ -241,8 +241,10 @@ firmware 12.18.2000
     warning  mlx5_0, firmware: 12.18.2000, of ConnectX-4;
 firmware 99.1.1
     fine     mlx5_0, firmware: 99.1.1
-firmware new
-    unknown  mlx5_0, firmware: "new" is not a version
+firmware 20.27.99999999999
+    unknown  mlx5_0, firmware: "20.27.99999999999" is not a version
+firmware 20.27.90.1
+    unknown  mlx5_0, firmware: "20.27.90.1" is not a version
 firmware
     unknown  mlx5_0, firmware: the driver reports no version * ethtool -i
 firmware 1.2
