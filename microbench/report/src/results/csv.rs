@@ -31,33 +31,3 @@ pub(super) fn cell(value: &Value) -> String {
         other => other.to_string(),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use serde::Serialize;
-
-    use super::super::row::fields;
-    use super::*;
-
-    #[derive(Serialize)]
-    struct Two {
-        name: &'static str,
-        share: Option<f64>,
-        histogram: Vec<[u64; 2]>,
-        operations: u64,
-    }
-
-    #[test]
-    fn keeps_field_order_omits_lists() {
-        let histogram = vec![[1, 2]];
-        let rows = [
-            Two { name: "a,b", share: Some(1.0), histogram: histogram.clone(), operations: 7 },
-            Two { name: "c", share: None, histogram, operations: 8 },
-        ];
-        assert_eq!(
-            csv(&fields(&rows).unwrap()).unwrap(),
-            "name,share,operations\n\"a,b\",1.0,7\nc,,8\n"
-        );
-        assert_eq!(csv(&[]).unwrap(), "");
-    }
-}

@@ -341,6 +341,14 @@ mod tests {
     }
 
     #[test]
+    fn csv_keeps_field_order_omits_lists() {
+        let rows = [Sample { name: "a,b".to_owned(), ..sample(Some(1.0)) }, sample(None)];
+        let text = "name,rate,share,times\n\"a,b\",2500000.0,1.0,1.0\na,2500000.0,,1.0\n";
+        assert_eq!(super::super::csv(&fields(&rows).unwrap()).unwrap(), text);
+        assert_eq!(super::super::csv(&[]).unwrap(), "");
+    }
+
+    #[test]
     fn notes_follow_columns() {
         let notes = Sample::notes();
         let texts: Vec<String> = notes.iter().map(Note::to_string).collect();
