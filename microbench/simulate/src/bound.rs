@@ -117,7 +117,7 @@ impl Work {
         let shared = shared.map(|(name, used)| (name, machines / used));
         let of_ranks = [
             ("own accesses of the CPU".to_owned(), of_all(self.own_ns)),
-            (roundtrips(setup.in_flight).to_owned(), of_all(self.trips_ns) * in_flight),
+            ("roundtrips of operations in flight".to_owned(), of_all(self.trips_ns) * in_flight),
         ];
         let all = shared.chain(of_ranks).filter(|(_, ops_per_s)| ops_per_s.is_finite());
         let lowest = all.min_by(|(_, one), (_, other)| one.total_cmp(other));
@@ -188,13 +188,6 @@ fn used(setup: &Setup, load: Load) -> impl Iterator<Item = (String, f64)> {
     all.into_iter().filter_map(|(name, used)| Some((name, used?))).filter(|(_, used)| *used > 0.0)
 }
 
-fn roundtrips(in_flight: u32) -> &'static str {
-    match in_flight {
-        1 => "roundtrips, one at a time",
-        _ => "roundtrips of the operations in flight",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use probeline_profile::Shape;
@@ -249,7 +242,7 @@ mod tests {
         assert_eq!(of(1_000_000, 600_000), some("NIC READ rate", 2.0 * 1_000_000.0));
         // 1.5 roundtrips of 1 us each.
         let waits: f64 = 2.0 * 1_000.0 * 1e6 / 1.5;
-        assert_eq!(of(0, 0), some("roundtrips of the operations in flight", waits.round()));
+        assert_eq!(of(0, 0), some("roundtrips of operations in flight", waits.round()));
         let half = [(FAR, 1.0), (find, 0.0)];
         let cached = bound(&setup(MANY, 1_000_000, 600_000), &half);
         assert_eq!(cached, some("NIC atomics rate", 2.0 * 1_200_000.0));
@@ -287,7 +280,7 @@ mod tests {
         let of = |one_roundtrip| {
             bound(&setup((1, one_roundtrip, ReadAhead::Never), 0, 0), &[(FAR, 1.0)])
         };
-        let name = "roundtrips, one at a time";
+        let name = "roundtrips of operations in flight";
         assert_eq!(of(OneRoundtrip::Auto), some(name, 2e6));
         assert_eq!(of(OneRoundtrip::Off), some(name, 1e6));
     }
