@@ -29,7 +29,7 @@ impl Machine {
             host: host_name(),
             cpu: root.field("proc/cpuinfo", "model name").ok(),
             cpus_online: line(&format!("{cpus}/online")),
-            last_level_cache_kib: last_level_kib(&caches(&root, &format!("{cpus}/cpu0/cache"))),
+            last_level_cache_kib: last_level_kib(&root, &format!("{cpus}/cpu0/cache")),
             memory_mib: root.memory("MemTotal").ok().map(|bytes| bytes >> 20),
             kernel: line("proc/sys/kernel/osrelease"),
             virtual_machine: root.is_virtual(),
@@ -67,34 +67,35 @@ pub(crate) fn less_than(bytes: u64) -> Option<String> {
     Some(Size(available).rounded())
 }
 
-/// Returns level and size of the caches in a folder of sysfs (kernel documentation:
-/// Documentation/ABI/testing/sysfs-devices-system-cpu).
-fn caches(root: &Root, folder: &str) -> Vec<(String, String)> {
-    let fact = |index: &str, name: &str| root.text(&format!("{folder}/{index}/{name}")).ok();
-    let cache = |index: &String| Some((fact(index, "level")?, fact(index, "size")?));
-    root.names(folder).iter().filter_map(cache).collect()
-}
-
-fn last_level_kib(caches: &[(String, String)]) -> Option<u64> {
-    let numbers = caches.iter().filter_map(|(level, size)| {
-        let level: u32 = level.trim().parse().ok()?;
-        Some((level, size.trim().strip_suffix('K')?.parse().ok()?))
-    });
-    numbers.max().map(|(_, kib)| kib)
+/// Returns the size of the last-level cache in a folder of sysfs (kernel documentation:
+/// Documentation/ABI/testing/sysfs-devices-system-cpu). The kernel writes K alone.
+fn last_level_kib(root: &Root, folder: &str) -> Option<u64> {
+    let cache = |index: &String| -> Option<(u32, u64)> {
+        let fact = |name: &str| root.text(&format!("{folder}/{index}/{name}")).ok();
+        Some((fact("level")?.parse().ok()?, fact("size")?.strip_suffix('K')?.parse().ok()?))
+    };
+    root.names(folder).iter().filter_map(cache).max().map(|(_, kib)| kib)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
     fn finds_last_level_cache() {
-        let mut found = [("1\n", "48K\n"), ("3\n", "491520K\n"), ("2\n", "2048K\n")]
-            .map(|(level, size)| (level.to_owned(), size.to_owned()));
-        assert_eq!(last_level_kib(&found), Some(491_520));
-        found[1].1 = "480M\n".to_owned();
-        assert_eq!(last_level_kib(&found), Some(2048), "the kernel writes K alone");
-        assert_eq!(last_level_kib(&[]), None);
-        assert_eq!(caches(&Root::new("/"), "nonexistent"), []);
+        let folder = tempfile::tempdir().unwrap();
+        for (index, level, size) in
+            [(0, 1, "48K"), (1, 3, "491520K"), (2, 2, "2048K"), (3, 4, "1M")]
+        {
+            let cache = folder.path().join(format!("cache/index{index}"));
+            fs::create_dir_all(&cache).unwrap();
+            fs::write(cache.join("level"), format!("{level}\n")).unwrap();
+            fs::write(cache.join("size"), format!("{size}\n")).unwrap();
+        }
+        let root = Root::new(folder.path());
+        assert_eq!(last_level_kib(&root, "cache"), Some(491_520));
+        assert_eq!(last_level_kib(&root, "nonexistent"), None);
     }
 }

@@ -32,7 +32,14 @@ pub(crate) fn say_once(
     let me = exchange.me().0;
     let first = first_rank(why.is_some(), exchange)?;
     if let Some(why) = why.filter(|_| first == Some(me)) {
-        say(missing, me, why);
+        static SAID: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
+        let was_said = SAID[missing as usize].swap(true, Ordering::Relaxed);
+        if !was_said && !terminal::is_quiet() {
+            let rank = if me == 0 { String::new() } else { format!(", rank {me}") };
+            // One write, because several ranks may write at once. Errors are ignored: standard error
+            // may be closed.
+            let _ = writeln!(terminal::stderr(), "{LABEL}{rank}: {why}");
+        }
     }
     Ok(first.is_some())
 }
@@ -41,18 +48,6 @@ pub(crate) fn say_once(
 pub(crate) fn first_rank(mine: bool, exchange: &mut dyn Exchange) -> Result<Option<u32>> {
     let me = if mine { exchange.me().0.into() } else { u64::MAX };
     Ok(u32::try_from(exchange.min(me)?).ok())
-}
-
-/// Prints what `rank` lacks, unless this process has printed it already.
-pub(crate) fn say(missing: Missing, rank: u32, why: impl fmt::Display) {
-    static SAID: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
-    if SAID[missing as usize].swap(true, Ordering::Relaxed) || terminal::is_quiet() {
-        return;
-    }
-    let rank = if rank == 0 { String::new() } else { format!(", rank {rank}") };
-    // One write, because several ranks may write at once. Errors are ignored: standard error may be
-    // closed.
-    let _ = writeln!(terminal::stderr(), "{LABEL}{rank}: {why}");
 }
 
 pub(crate) fn is_note(line: &str) -> bool {

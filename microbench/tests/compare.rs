@@ -118,7 +118,7 @@ fn refuses_invalid_options() {
             "compare --columns shm --ucx-atomics device --ucx-device a",
             "--ucx-device is for the column ucx-shm, ucx-tcp or ucx-rc: add it to --columns",
         ),
-        ("compare --columns ucx-shm --ucx-tls tcp", "choose among ucx-shm, ucx-tcp and ucx-rc"),
+        ("compare --columns ucx-shm --ucx-tls tcp", "--ucx-tls is for the other commands"),
         ("compare --ranks 1", "another rank's words need two ranks at least: --ranks 2"),
         ("compare --worker lam=a", "write openmpi=PATH or mpich=PATH"),
         ("compare --worker mpich=", "the path of a build with --features mpi is missing"),

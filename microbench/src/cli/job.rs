@@ -189,10 +189,7 @@ impl JobArgs {
         chunk_buckets: u32,
     ) -> Result<()> {
         let why = "is for the other commands, say what is to stand side by side with --columns";
-        self.refuse(&["transport"], why)?;
-        let why =
-            "is for the other commands, choose among ucx-shm, ucx-tcp and ucx-rc with --columns";
-        self.refuse(&["ucx-tls"], why)?;
+        self.refuse(&["transport", "ucx-tls"], why)?;
         let columns = ["verbs", "ucx-shm, ucx-tcp or ucx-rc", "sim"];
         for (&(heading, its), columns) in heading::OF_TRANSPORTS.iter().zip(columns) {
             let chosen = transports.iter().any(|transport| its.contains(transport));
