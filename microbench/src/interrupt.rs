@@ -205,27 +205,4 @@ mod tests {
         Interrupt::stop_watching(&mut first).unwrap();
         assert_eq!(first.at_barrier, Some((true, DEFAULT_ACTION)));
     }
-
-    #[test]
-    fn signal_numbers_round_trip() {
-        let interrupt = |number| Interrupt::from_number(number);
-        assert_eq!(interrupt(0), None);
-        assert_eq!(interrupt(9), None);
-        for (number, name) in [(2, "SIGINT"), (15, "SIGTERM")] {
-            let signal = interrupt(number).unwrap();
-            assert_eq!((signal.name(), Interrupt::number(Some(signal))), (name, number));
-        }
-        assert_eq!(Interrupt::number(None), 0);
-    }
-
-    #[test]
-    fn reads_ignored_signals_from_status() {
-        let status = "SigBlk:\tffffffffffffffff\nSigIgn:\t0000000000001002\nSigCgt:\t0\n";
-        assert!(ignores(status, SIGINT));
-        assert!(!ignores(status, SIGTERM));
-        assert!(ignores("SigIgn:\t0000000000004000\n", SIGTERM));
-        for unreadable in ["", "SigIgn:\tnone\n"] {
-            assert!(!ignores(unreadable, SIGINT), "{unreadable:?}");
-        }
-    }
 }

@@ -126,8 +126,7 @@ mod tests {
         assert_eq!(String::from_utf8(printer.0).unwrap(), expected);
     }
 
-    /// Invalid arguments: as the name of a command, as the name of an option, and as each option's
-    /// value.
+    /// Invalid arguments: as the name of a command, as the name of an option, and as an option's value.
     #[test]
     fn usage_errors_escape_controls() {
         let definition = || crate::Cli::command().styles(Styles::plain());
@@ -142,18 +141,10 @@ mod tests {
         };
         let option = format!("--{EVIL}");
         let mut shown = check(&[EVIL]) + check(&[&option]) + check(&["doctor", EVIL]);
-        shown += check(&["doctor", &option]) + check(&["doctor", &format!("--device=a{option}=1")]);
+        shown += check(&["doctor", &option]) + check(&["limits", &format!("--rounds={EVIL}")]);
         // A command with positional arguments: clap suggests passing the text as such an argument.
         shown += check(&["explore", &option]);
         assert!(shown >= 5, "{shown}");
-        // Options for paths and names accept any text; the others reject it.
-        let mut refused_values = 0;
-        for command in definition().get_subcommands() {
-            for option in command.get_arguments().filter_map(Arg::get_long) {
-                refused_values += check(&[command.get_name(), &format!("--{option}={EVIL}")]);
-            }
-        }
-        assert!(refused_values > 100, "{refused_values}");
     }
 
     #[test]

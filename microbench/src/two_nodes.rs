@@ -193,14 +193,6 @@ mod tests {
     }
 
     #[test]
-    fn quotes_words_for_shell() {
-        assert_eq!(quoted("kanban:5"), "kanban:5");
-        assert_eq!(quoted("my net.pnml"), "'my net.pnml'");
-        assert_eq!(quoted("it's"), "\"it's\"");
-        assert_eq!(quoted(""), "''");
-    }
-
-    #[test]
     fn brackets_ipv6_addresses() {
         for (host, address) in [
             ("n1", "n1:7471"),

@@ -80,15 +80,6 @@ fn reports_missing_device() {
 }
 
 #[test]
-fn checks_output_before_examination() {
-    let scratch = Scratch::new();
-    let nowhere = scratch.path("no/such/folder/doctor.json");
-    // The device is looked up after the file was opened.
-    let said = run(&["doctor", "--device", "nosuch0", "--json", &nowhere]).failed_in_one_line();
-    assert!(said.contains("doctor.json cannot be written: "), "{said}");
-}
-
-#[test]
 fn quiet_output_omits_fine_findings() {
     let printed = run(&["doctor"]).stdout;
     let quiet = run(&["doctor", "--quiet"]);

@@ -31,6 +31,10 @@ fn short_output_fits_terminal() {
         let report = reported(&[&SMALL, more].concat());
         let [summary, facts, notes] = blocks(&report.printed);
         assert!((5..=12).contains(&summary.len()), "{}", report.printed);
+        let places = ["C 8    load 0.5", "C 8    load 0.9", "C 32   load 0.5", "C 32   load 0.9"];
+        for place in places.iter().filter(|_| more.is_empty()) {
+            assert_eq!(report.printed.matches(place).count(), 2, "{place}: {}", report.printed);
+        }
         assert!(facts.len() <= 3, "{}", report.printed);
         assert!(report.printed.lines().count() <= 25, "{}", report.printed);
         for line in report.printed.lines() {

@@ -133,10 +133,8 @@ const NETS_DIFFER: &str = "with the same net: each rank reads m.pnml itself, and
 #[test]
 fn refuses_different_nets() {
     let folders = [with_net(1), with_net(4)];
-    for (folder, states) in folders.iter().zip(["231", "66"]) {
-        let report = by_hand_in(&[(M_PNML, Some(folder)); 2]).remove(0).printed();
-        assert!(report.starts_with(&format!("m.pnml: {states} states")), "{report}");
-    }
+    let report = by_hand_in(&[(M_PNML, Some(&folders[1])); 2]).remove(0).printed();
+    assert!(report.starts_with("m.pnml: 66 states"), "{report}");
     let said = errors(by_hand_in(&[(M_PNML, Some(&folders[0])), (M_PNML, Some(&folders[1]))]));
     for said in said {
         assert!(said.contains(" has other parameters: net is "), "{said}");

@@ -3,31 +3,13 @@
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::Path;
-use std::process::Command;
 
-use crate::common::terminal::Terminal;
 use crate::common::{Running, Scratch, probeline, read_rows, run};
 use serde_json::Value;
 
 /// A command that takes minutes; the tests kill it when they need no more output.
 const LONG: [&str; 7] =
     ["bench-throughput", "--rounds", "999", "--ops", "100000", "--table-size", "8MiB"];
-
-/// Returns the complete output of a command on a terminal.
-fn seen(command: Command) -> String {
-    let (running, pieces) = Terminal::new().start_command(command);
-    running.end();
-    let bytes: Vec<u8> = pieces.iter().flatten().collect();
-    String::from_utf8(bytes).unwrap()
-}
-
-/// Returns whether the text has escape sequences that set colours or other attributes (SGR,
-/// ECMA-48, 8.3.117).
-fn is_coloured(text: &str) -> bool {
-    text.split("\u{1b}[").skip(1).any(|rest| {
-        rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
-    })
-}
 
 /// `--quiet` prints the summary; errors are still printed.
 #[test]
@@ -57,30 +39,6 @@ fn quiet_prints_only_summary() {
     run(&[&explore[..], &["-q", "--json", &json]].concat()).printed();
     assert_eq!(run(&["report", "-q", &json, "--html", &page]).printed(), "");
     assert!(Path::new(&page).exists());
-}
-
-/// Only help texts and usage errors are coloured (https://no-color.org).
-#[test]
-fn colours_need_terminal_without_no_color() {
-    let help = |variables: &[(&str, &str)], arguments: &[&str]| {
-        let mut command = probeline(arguments);
-        for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"] {
-            command.env_remove(variable);
-        }
-        command.env("TERM", "xterm").envs(variables.iter().copied());
-        let seen = seen(command);
-        assert!(seen.contains("sage"), "{seen}");
-        is_coloured(&seen)
-    };
-    for arguments in [&["--help"][..], &["explore", "--nosuch"]] {
-        assert!(help(&[], arguments));
-        assert!(help(&[("NO_COLOR", "")], arguments), "set, and empty");
-        for none in [("NO_COLOR", "1"), ("NO_COLOR", "0"), ("TERM", "dumb")] {
-            assert!(!help(&[none], arguments), "{none:?}");
-        }
-    }
-    let piped = run(&["explore", "--nosuch"]);
-    assert!(!is_coloured(&piped.stderr) && piped.stderr.contains("Usage"), "{piped:?}");
 }
 
 #[test]
@@ -126,12 +84,13 @@ fn checks_results_before_run() {
     let scratch = Scratch::new();
     let nowhere = scratch.path("no/such/directory/results");
     let directory = scratch.path("");
-    for option in ["--json", "--csv"] {
+    let doctor = ["doctor", "--device", "nosuch0"];
+    for (command, option) in [(&LONG[..], "--json"), (&LONG, "--csv"), (&doctor, "--json")] {
         for (path, why) in [(&nowhere, ErrorKind::NotFound), (&directory, ErrorKind::IsADirectory)]
         {
             // If the file were opened after the run, this would take minutes, above the limit of a
             // command here.
-            let said = run(&[&LONG[..], &[option, path]].concat()).failed_in_one_line();
+            let said = run(&[command, &[option, path]].concat()).failed_in_one_line();
             let expected = format!("{path} cannot be written: ");
             assert!(said.contains(&expected), "{said}");
             let error = fs::File::create(path).unwrap_err();

@@ -17,12 +17,10 @@ fn long(scratch: &Scratch) -> Vec<(Vec<String>, &'static str)> {
     let waits = format!("bench-latency --rendezvous {address} --rank 0 --secret-file {secret}");
     let simulate = "simulate --experiment throughput --workload mixed --ops 200000 --machines 8 \
                     --ranks-per-machine 4";
-    let limits = "limits --seconds-per-measurement 60 --table-size 64KiB";
     let commands = [
         ("bench-latency --ops 4000000000 --seconds-per-measurement 60", "READ 8 B"),
         ("bench-throughput --ops 100000 --rounds 999 --table-size 8MiB", "mixed"),
         ("roundtrips --table-size 1GiB", "C 8, load factor"),
-        (limits, "READ 8 B, 1 in flight"),
         ("compare --columns shm --rounds 999 --table-size 1MiB", " over shm"),
         (&tune, " candidates"),
         (simulate, "mixed on 8 x 4"),

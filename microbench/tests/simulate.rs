@@ -79,20 +79,6 @@ fn states_ratio_and_bound() {
     assert!(printed.contains(&said) && printed.contains(" M/s, NIC atomics rate\n"), "{printed}");
 }
 
-/// A profile that tune has measured is simulated on the same machines: on two, and on one.
-#[test]
-fn simulates_measured_profiles() {
-    let few = ["--ops", "50", "-C", "8,64", "--load-factor", "0.5"];
-    let two = ["--profile", "soft-roce", "--machines", "2", "--ranks-per-machine", "1"];
-    let (over_soft_roce, printed) = rows(&[&two[..], &few, &["--full"]].concat());
-    assert!(
-        printed.contains("nic.atomics_per_s = ") && printed.contains("measured: probeline tune")
-    );
-    let one = ["--profile", "shm", "--machines", "1", "--ranks-per-machine", "2"];
-    let (over_shm, _) = rows(&[&one[..], &few].concat());
-    assert_eq!((over_soft_roce.len(), over_shm.len()), (2 + 3, 2 + 3));
-}
-
 /// C is two options: throughputs use the file's C if only that of latencies is given.
 #[test]
 fn latency_c_leaves_throughput_c() {

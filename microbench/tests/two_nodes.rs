@@ -129,22 +129,6 @@ fn hides_given_secret() {
     assert!(first.stdout.contains("3444  16311"), "{first:?}");
 }
 
-#[test]
-fn names_differing_options() {
-    let port = port().to_string();
-    let first = First::start(&[&SMALL[..], &["--two-nodes", "--port", &port]].concat(), None);
-    let (secret, mut words) = printed_command(&first.says());
-    let at = words.iter().position(|word| word == "--ops").unwrap() + 1;
-    "101".clone_into(&mut words[at]);
-    let second = Running::start(&mut second(&words, secret.as_deref())).end();
-    for ended in [first.end(), second] {
-        assert!(ended.code == Some(1) && ended.took < AT_ONCE, "{ended:?}");
-        let last = ended.stderr.lines().last().unwrap();
-        assert!(last.contains("has other parameters: --ops is "), "{last}");
-        assert!(last.contains("the whole command that the first one prints"), "{last}");
-    }
-}
-
 /// Checks the error of a node that waits in vain for a second.
 #[track_caller]
 fn fails_alone(node: &[&str], port: &str, parts: &[&str]) {
@@ -201,20 +185,4 @@ fn missing_device_fails_before_rendezvous() {
         assert!(said.contains(missing), "{said}");
         assert!(!said.contains("On the other node") && !said.contains("Joining"), "{said}");
     }
-}
-
-/// Runs a job over verbs if there is a device; otherwise checks that the error names what is
-/// missing.
-#[test]
-fn verbs_run_or_name_missing() {
-    let arguments = ["explore", "fms:2", "--transport", "verbs", "--table-size", "1MiB"];
-    let ended = run(&arguments);
-    let Some(missing) = missing_for_verbs() else {
-        assert!(ended.printed().contains("3444  16311"));
-        return;
-    };
-    let said = ended.failed();
-    // Rank 0 checks its device before it starts the others.
-    assert!(said.starts_with("probeline: ") && said.contains(missing), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
 }

@@ -8,16 +8,19 @@ use super::*;
 const ROUNDTRIP_NS: u64 = 2_000;
 const WINDOW: u64 = 4_096;
 
-fn cluster(model: Model) -> Cluster {
+/// Returns a cluster of two owners with a roundtrip of `ROUNDTRIP_NS`, and the engine of the first.
+fn rig() -> (Cluster, Engine) {
     let config = Config {
         window_words: WINDOW,
         slots: 16,
         slot_words: 512,
         depth: 16,
-        model,
+        model: Model::simple(ROUNDTRIP_NS),
         ..Config::default()
     };
-    Cluster::new(config).unwrap()
+    let cluster = Cluster::new(config).unwrap();
+    let engine = cluster.engine(Owner(0)).unwrap();
+    (cluster, engine)
 }
 
 fn plan(owner: u32) -> Plan {
@@ -42,8 +45,7 @@ fn all(meter: &mut Meter<'_, Engine>) -> Vec<((Operation, u32), f64)> {
 /// At depth 1 an operation takes a roundtrip; at depth n the rate is n times as high.
 #[test]
 fn measures_modelled_rates() {
-    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
-    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let (_cluster, mut engine) = rig();
     let rates = all(&mut meter(&mut engine, plan(1)));
     let reads = WORDS.map(|words| Operation::Read { words });
     let expected: Vec<_> = reads
@@ -60,8 +62,7 @@ fn measures_modelled_rates() {
 
 #[test]
 fn reads_fit_given_words() {
-    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
-    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let (_cluster, mut engine) = rig();
     let few = meter(&mut engine, Plan { words: 3..7, ..plan(1) }).kinds();
     let most = few.iter().filter_map(|(operation, _)| match operation {
         Operation::Read { words } => Some(*words),
@@ -73,8 +74,7 @@ fn reads_fit_given_words() {
 /// Words outside of the given range are not 0, so a swap of any of them would not return 0.
 #[test]
 fn accesses_only_given_words() {
-    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
-    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let (cluster, mut engine) = rig();
     let peer = cluster.engine(Owner(1)).unwrap();
     let holds = |at| u64::from(!(1_000..1_016).contains(&at));
     for (at, word) in peer.window().iter().enumerate() {
@@ -99,8 +99,7 @@ fn accesses_only_given_words() {
 #[test]
 fn trace_depends_only_on_seed() {
     let trace = |seed| {
-        let cluster = cluster(Model::simple(ROUNDTRIP_NS));
-        let mut engine = cluster.engine(Owner(0)).unwrap();
+        let (cluster, mut engine) = rig();
         let mut meter = Meter::new(&mut engine, plan(1), seed).unwrap();
         let rates = all(&mut meter);
         (rates, cluster.trace_hash())
@@ -111,8 +110,7 @@ fn trace_depends_only_on_seed() {
 
 #[test]
 fn stops_after_operations_or_time() {
-    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
-    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let (cluster, mut engine) = rig();
     // 128 operations take 256 us; one more is posted before the clock is read.
     for (operations, time_us, expected) in [(40, 1_000, 40), (u64::MAX, 256, 129), (1, 1, 1)] {
         let before = cluster.counters().posted;
@@ -126,16 +124,14 @@ fn stops_after_operations_or_time() {
 
 #[test]
 fn lost_owner_stops_measurement() {
-    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
-    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let (cluster, mut engine) = rig();
     cluster.kill(Owner(1));
     assert!(meter(&mut engine, plan(1)).rate(Operation::Swap, 16).is_err());
 }
 
 #[test]
 fn refuses_invalid_measurements() {
-    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
-    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let (_cluster, mut engine) = rig();
     let refused = |engine: &mut Engine, plan| Meter::new(engine, plan, 7).is_err();
     for words in [0..0, 0..WINDOW + 1] {
         assert!(refused(&mut engine, Plan { words, ..plan(1) }));

@@ -79,6 +79,7 @@ pub(super) enum Workload {
 }
 
 row! {
+    #[derive(Default)]
     pub(crate) struct ThroughputRow {
         workload: String = "name of the workload" => ("workload", text),
         ranks: u32 => ("ranks", text, full()),
@@ -266,19 +267,9 @@ mod tests {
     fn summary_names_full_operations() {
         let row = |full| ThroughputRow {
             workload: "uniform".to_owned(),
-            ranks: 2,
             operations: 2_000_000,
-            found_share: 0.0,
-            inserted_share: 0.1,
             full,
-            median_ops_per_s: 1e6,
-            min_ops_per_s: 1e6,
-            max_ops_per_s: 1e6,
-            mean_latency_ns: 1e3,
-            load_factor: 1.0,
-            effective_roundtrips: 1.0,
-            claims_lost: 0,
-            cache_hit_share: 0.0,
+            ..ThroughputRow::default()
         };
         assert_eq!(row(0).warning(), None);
         let warning = row(1_800_000).warning().unwrap();

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
-use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
@@ -40,11 +39,7 @@ impl Terminal {
 
     /// Starts the command on the terminal. Its end of the terminal closes when the command exits.
     pub(crate) fn start(self, arguments: &[&str]) -> (Running, Receiver<Vec<u8>>) {
-        self.start_command(probeline(arguments))
-    }
-
-    /// Starts a prepared command as `start` does.
-    pub(crate) fn start_command(self, mut command: Command) -> (Running, Receiver<Vec<u8>>) {
+        let mut command = probeline(arguments);
         command.stdout(self.its_end.try_clone().unwrap()).stderr(self.its_end);
         (Running::start_with(&mut command), self.pieces)
     }

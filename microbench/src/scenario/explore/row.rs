@@ -10,6 +10,7 @@ use crate::size::Size;
 use crate::units::{counted, rate_of, thousands, time};
 
 row! {
+    #[derive(Default)]
     pub(crate) struct ExploreRow {
         model: String = "the file, or the built-in model" => ("model", text),
         ranks: u32 => ("ranks", text),
@@ -152,29 +153,12 @@ mod tests {
             ranks: 2,
             complete: true,
             states: 2_546_432,
-            states_not_expanded: 0,
             arcs: 24_460_016,
-            levels: 71,
-            deadlocks: 0,
             seconds: 1.2,
             states_per_s: 2_122_026.7,
-            load_factor: 0.152,
             table_bytes: 128 << 20,
-            growths: 0,
-            growth_seconds: 0.0,
-            known_share: 0.5,
-            find_or_puts_per_state: 4.8,
-            cache_hit_share: 0.0,
-            effective_roundtrips_per_state: 0.0,
-            outgoing_roundtrips_per_state: 0.0,
-            claims_lost: 3,
-            lines_per_state: 1.1,
-            bits: 48,
             bytes: 8.0,
-            node_hit_share: None,
-            false_read_share: 0.0,
-            imbalance: 1.01,
-            properties: Vec::new(),
+            ..ExploreRow::default()
         }
     }
 

@@ -173,9 +173,22 @@ impl Recorder {
 
 #[cfg(test)]
 mod tests {
+    use core::ops::Range;
+
     use super::*;
 
     const UNLIMITED: u64 = u64::MAX;
+
+    /// Records operations of this time. Returns the time of the clock then.
+    fn run(operations: Range<usize>, each_ns: u64, limit_ns: u64) -> (u64, Recorder) {
+        let (mut clock, mut recorder) = (0, Recorder::new(0).unwrap());
+        let tick = |clock: &mut u64, _| {
+            *clock += each_ns;
+            Ok(())
+        };
+        recorder.run(operations, limit_ns, &mut clock, tick, |clock| *clock).unwrap();
+        (clock, recorder)
+    }
 
     #[test]
     fn records_mean_and_distribution() {
@@ -208,13 +221,7 @@ mod tests {
     #[test]
     fn records_few_operations() {
         for operations in [2, 3, 100, BATCH + 1] {
-            let (mut clock, mut recorder) = (0, Recorder::new(0).unwrap());
-            let tick = |clock: &mut u64, _| {
-                *clock += 100;
-                Ok(())
-            };
-            recorder.run(0..operations, UNLIMITED, &mut clock, tick, |clock| *clock).unwrap();
-            let latency = recorder.row("READ");
+            let latency = run(0..operations, 100, UNLIMITED).1.row("READ");
             assert_eq!((latency.operations, latency.min_ns), (operations as u64, 100));
             assert_eq!((latency.mean_ns, latency.p50_ns, latency.max_ns), (100.0, 100, 100));
         }
@@ -223,12 +230,7 @@ mod tests {
     #[test]
     fn stops_soon_after_limit() {
         for (each_ns, limit_ns) in [(500_000, 50_000_000), (20_000, 1_000_000), (100, 10)] {
-            let (mut clock, mut recorder) = (0, Recorder::new(0).unwrap());
-            let tick = |clock: &mut u64, _| {
-                *clock += each_ns;
-                Ok(())
-            };
-            recorder.run(0..1_000_000, limit_ns, &mut clock, tick, |clock| *clock).unwrap();
+            let (clock, recorder) = run(0..1_000_000, each_ns, limit_ns);
             let latency = recorder.row("READ");
             assert!(latency.cut && latency.operations * each_ns == clock, "{latency:?}");
             assert!(clock >= limit_ns && clock <= limit_ns * 5 / 4 + 2 * each_ns, "{clock}");
@@ -237,14 +239,9 @@ mod tests {
 
     #[test]
     fn rounds_add_up() {
-        let (mut clock, mut all) = (0, Recorder::new(0).unwrap());
+        let mut all = Recorder::new(0).unwrap();
         for each_ns in [100, 200, 700] {
-            let mut round = Recorder::new(0).unwrap();
-            let tick = |clock: &mut u64, _| {
-                *clock += each_ns;
-                Ok(())
-            };
-            round.run(0..10, UNLIMITED, &mut clock, tick, |clock| *clock).unwrap();
+            let (_, round) = run(0..10, each_ns, UNLIMITED);
             assert!(
                 round
                     .trimmed_mean_ns()

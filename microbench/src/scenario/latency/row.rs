@@ -93,65 +93,8 @@ fn wanted<T: Copy + PartialEq>(all: impl Iterator<Item = T>, wanted: &[T]) -> Ve
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::super::recorder::Recorder;
     use super::*;
-    use crate::size::Size;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        latency: LatencyArgs,
-    }
-
-    fn args(options: &[&str]) -> LatencyArgs {
-        let all = ["bench-latency"].iter().chain(options);
-        let mut args = Command::try_parse_from(all).unwrap().latency;
-        args.job.resolve(Size::mib(32), Size::mib(1), &[8]).unwrap();
-        args
-    }
-
-    fn row(operation: &str, chunk_buckets: Option<u32>, load_factor: Option<f64>) -> LatencyRow {
-        let times_floor = load_factor.map(|_| 1.25);
-        LatencyRow {
-            chunk_buckets,
-            load_factor,
-            times_floor,
-            ..Recorder::new(0).unwrap().row(operation)
-        }
-    }
-
-    fn rows(chunk_buckets: &[u32], load_factors: &[f64]) -> Vec<LatencyRow> {
-        let mut rows = vec![row("READ 64 B", None, None), row("CAS random word", None, None)];
-        for &c in chunk_buckets {
-            for &load_factor in load_factors {
-                let of = |name| row(name, Some(c), Some(load_factor));
-                rows.extend(["inserted", "found"].map(of));
-            }
-        }
-        rows
-    }
-
-    #[test]
-    fn summary_fits_terminal() {
-        let many: Vec<f64> = (1..40).map(|step| f64::from(step) * 0.02).collect();
-        let chunks: Vec<u32> = (1..40).map(|c| c * 8).collect();
-        for (chunks, load_factors) in [
-            (&[8, 16, 32, 64, 128][..], &[0.1, 0.3, 0.5, 0.7, 0.8, 0.9][..]),
-            (&chunks[..], &many[..]),
-            (&[24], &[0.3]),
-        ] {
-            let rows = rows(chunks, load_factors);
-            let summary = args(&[]).summary(&rows);
-            assert!((5..=12).contains(&summary.len()), "{summary:#?}");
-        }
-        let quoted = rows(&[8, 16, 32, 64, 128], &[0.1, 0.5, 0.9]);
-        let summary = args(&[]).summary(&quoted).join("\n");
-        for place in ["C 8    load 0.5", "C 8    load 0.9", "C 32   load 0.5", "C 32   load 0.9"] {
-            assert_eq!(summary.matches(place).count(), 2, "{place}: {summary}");
-        }
-    }
 
     #[test]
     fn line_contains_row_figures() {
@@ -160,7 +103,10 @@ mod tests {
             p99_ns: 1_500,
             mean_ns: 140.0,
             floor_ns: Some(110.0),
-            ..row("inserted", Some(8), Some(0.5))
+            chunk_buckets: Some(8),
+            load_factor: Some(0.5),
+            times_floor: Some(1.25),
+            ..Recorder::new(0).unwrap().row("inserted")
         };
         let name = "find-or-put inserted  C 8    load 0.5";
         let figures = ["120 ns", "1.50 us", "140 ns", "110 ns", "1.25"];
