@@ -63,14 +63,7 @@ pub(crate) fn latency(transport: &str, times: f64) -> Value {
 
 pub(crate) fn throughput(transport: &str, ranks: u32, per_rank: f64) -> Value {
     let rate = per_rank * f64::from(ranks).powf(0.9);
-    let row = |(workload, times): (&str, f64)| {
-        json!({
-            "workload": workload, "ranks": ranks, "operations": 1_000_000,
-            "median_ops_per_s": rate * times, "min_ops_per_s": rate * times * 0.9,
-            "max_ops_per_s": rate * times * 1.1,
-            "mean_latency_ns": 20.0, "load_factor": 0.2, "effective_roundtrips": 1.1,
-        })
-    };
+    let row = |(workload, times): (&str, f64)| json!({ "workload": workload, "ranks": ranks, "median_ops_per_s": rate * times });
     let workloads = [("mixed", 1.0), ("read-intensive", 1.5), ("write-intensive", 0.8)];
     let rows: Vec<Value> = workloads.into_iter().map(row).collect();
     let parameters = json!({
@@ -80,10 +73,7 @@ pub(crate) fn throughput(transport: &str, ranks: u32, per_rank: f64) -> Value {
 }
 
 pub(crate) fn explore() -> Value {
-    let rows = json!([{
-        "model": "kanban:3", "ranks": 2, "states": 58_400, "arcs": 446_400, "seconds": 0.1,
-        "states_per_s": 584_000.0, "load_factor": 0.003,
-    }]);
+    let rows = json!([{ "model": "kanban:3", "ranks": 2, "states_per_s": 584_000.0 }]);
     run("explore", "shm", json!({ "ranks": 2, "chunk_buckets": 8 }), rows)
 }
 
