@@ -62,7 +62,8 @@ fn cores(root: &Root) -> Found {
         Some(quota) if quota < as_f64(count) => warning(
             format!("{seen}, but the CPU time of {} at most", tenths(quota)),
             "the kernel stops ranks for the rest of each period when that time is used up",
-            "fewer ranks, or a larger quota: docker run --cpus, or cpu.max of the cgroup",
+            "fewer ranks, or a larger quota: docker run --cpus, cpu.max or cpu.cfs_quota_us of the \
+             cgroup",
         ),
         _ if count < 2 => warning(
             seen,

@@ -29,16 +29,12 @@ sys/fs/cgroup/cpu.max: 900000 100000
     fine     machine, cores: this
 sys/fs/cgroup/cpu.max: 900000 0
     fine     machine, cores: this
-sys/fs/cgroup/cpu.max: -1 100000
-    fine     machine, cores: this
-sys/fs/cgroup/cpu.max: NaN inf
-    fine     machine, cores: this
 sys/fs/cgroup/cpu.max: 59999 100000
     warning  machine, cores: this * the CPU time of 0.5 at most
 sys/fs/cgroup/cpu.max: 5000 100000
     warning  machine, cores: this * the CPU time of less than 0.1 at most
 
-# The smallest limit of all groups that contain the process applies.
+# The smallest limit of all groups that contain the process applies, in versions 2 and 1.
 proc/self/cgroup: 0::/slurm/job_7/step_0
 sys/fs/cgroup/slurm/job_7/cpu.max: 300000 100000
     warning  machine, cores: this * the CPU time of 3 at most
@@ -52,6 +48,26 @@ sys/fs/cgroup/slurm/job_7/cpu.max: 300000 100000
 proc/self/cgroup: 0::/a/b
 sys/fs/cgroup/a/memory.max: 268435456
     warning  machine, memory: 238 GiB available, but this container is limited to 256 MiB
+proc/self/cgroup: 4:memory:/jobs/7\n3:cpu,cpuacct:/jobs/7\n1:name=systemd:/\n0::/
+sys/fs/cgroup/cpu,cpuacct/jobs/cpu.cfs_period_us: 100000
+sys/fs/cgroup/cpu,cpuacct/jobs/cpu.cfs_quota_us: 50000
+sys/fs/cgroup/cpu,cpuacct/jobs/7/cpu.cfs_period_us: 100000
+sys/fs/cgroup/cpu,cpuacct/jobs/7/cpu.cfs_quota_us: -1
+sys/fs/cgroup/memory/memory.limit_in_bytes: 9223372036854771712
+sys/fs/cgroup/memory/jobs/7/memory.limit_in_bytes: 209715200
+    warning  machine, cores: this * the CPU time of 0.5 at most
+    warning  machine, memory: 238 GiB available, but this container is limited to 200 MiB
+proc/self/cgroup: 4:memory:/jobs/7\n3:cpu,cpuacct:/jobs/7\n1:name=systemd:/\n0::/
+sys/fs/cgroup/cpu,cpuacct/jobs/cpu.cfs_period_us: 100000
+sys/fs/cgroup/cpu,cpuacct/jobs/cpu.cfs_quota_us: -1
+sys/fs/cgroup/memory/jobs/7/memory.limit_in_bytes: 9223372036854771712
+    fine     machine, cores: this
+    fine     machine, memory: 238 GiB available
+# In a container of version 1, the root of the mount is its own group, whatever its path outside.
+proc/self/cgroup: 3:cpu,cpuacct:/docker/0123
+sys/fs/cgroup/cpu/cpu.cfs_quota_us: 150000
+sys/fs/cgroup/cpu/cpu.cfs_period_us: 100000
+    warning  machine, cores: this * the CPU time of 1.5 at most
 
 proc/loadavg: 3.9 1 1 1/1 1
     fine     machine, load: 3.9 in the last minute, on 8 CPUs
