@@ -26,6 +26,10 @@ bench-throughput *args:
 bench-map *args:
     cargo run --release --quiet -- bench-map "$@"
 
+# Measure pushes and pops of queues, on one ring or one for each rank
+bench-queue *args:
+    cargo run --release --quiet -- bench-queue "$@"
+
 # Count the chunk READs of an insert, by load factor and C (paper Fig. 2)
 roundtrips *args:
     cargo run --release --quiet -- roundtrips "$@"

@@ -40,7 +40,7 @@ use cli::GlobalArgs;
 use failure::Result;
 use options::Options;
 use scenario::{
-    bale, bench_map, compare, completions, contigs, doctor, dsm, explore, isx, kmers,
+    bale, bench_map, bench_queue, compare, completions, contigs, doctor, dsm, explore, isx, kmers,
     latency as bench_latency, limits, report as page, roundtrips, simulate, surrogate, throughput,
     tune,
 };
@@ -66,6 +66,10 @@ enum Command {
     /// Measure gets and puts of the map by all ranks, by mode, workload and load factor
     #[command(mut_arg("tuning", without_a_table))]
     BenchMap(bench_map::MapArgs),
+    /// Measure pushes and pops of queues by all ranks, on one ring or one each, singly or in batches
+    #[command(mut_arg("tuning", without_a_table), mut_arg("table_size_asked", without_a_table))]
+    #[command(mut_arg("seed", without_a_table))]
+    BenchQueue(bench_queue::QueueArgs),
     /// Count the chunk READs of an insert, by load factor and C
     Roundtrips(roundtrips::RoundtripsArgs),
     /// Measure the limits of this machine's memory and of a transport
@@ -167,6 +171,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::BenchLatency(args) => bench_latency::run(args),
         Command::BenchThroughput(args) => throughput::run(args),
         Command::BenchMap(args) => bench_map::run(args),
+        Command::BenchQueue(args) => bench_queue::run(args),
         Command::Roundtrips(args) => roundtrips::run(args),
         Command::Limits(args) => limits::run(args),
         Command::Compare(args) => return compare::run(args),

@@ -1,4 +1,4 @@
-//! `isx`, `bale` and `dsm`: reports over each transport, and refused options.
+//! `bench-queue`, `isx`, `bale` and `dsm`: reports over each transport, and refused options.
 
 use crate::common::refuses;
 use crate::common::reported::{command, rows_over};
@@ -8,6 +8,16 @@ fn isx_sorts() {
     for options in [&["--keys", "3000"][..], &["--total-keys", "6000", "--carrier", "queues"]] {
         for row in command("isx", options, 1) {
             assert_eq!(row["keys"].as_u64(), Some(6000), "{row}");
+        }
+    }
+}
+
+#[test]
+fn measures_rings_and_batches() {
+    for row in command("bench-queue", &["--values", "500"], 4) {
+        assert_eq!(row["values"].as_u64(), Some(1000), "{row}");
+        for rate in ["pushes_per_s", "pops_per_s"] {
+            assert!(row[rate].as_f64() > Some(0.0), "{row}");
         }
     }
 }
@@ -66,6 +76,7 @@ fn refuses_unused_options() {
         ("bale triangles --kron 1:65535x65535", "up to 2^26 edges"),
         ("isx --total-keys 3 --ranks 8", "a rank would make 0 keys"),
         ("isx --ranks 1025", "take queues"),
+        ("bench-queue --ranks 4096 --values 16777216", "give fewer --ranks"),
         ("bale randperm --aggregated --ranks 1025", "take direct operations"),
         ("dsm is --side 64", "--side is not for is"),
         ("dsm lu --class s", "--class is not for lu"),

@@ -282,8 +282,14 @@ fn throughput(runs: &[Run]) -> Chapter {
     )
 }
 
-/// Plots the map by mode and workload; the integer sort and programs on shared pages by ranks.
+/// Plots the map by mode and workload; queues, the integer sort and programs on shared pages by ranks.
 fn programs(runs: &[Run]) -> Chapter {
+    const QUEUE: &str = "Million 64-bit values per second by all ranks: all on one ring, or each rank on the ring of the \
+                         next rank; the number is that of values per call.";
+    let queue = |id, title, field| {
+        let texts = [id, title, QUEUE];
+        by_ranks(texts, (MILLIONS, 1e6), &["bench-queue"], field, &["rings", "batch"])
+    };
     let sort = [
         "isx",
         "Integers sorted per second",
@@ -298,10 +304,12 @@ fn programs(runs: &[Run]) -> Chapter {
     let y = ("speedup", Kind::Fitting);
     let charts = [
         map(),
+        queue("queue-pushes", "Pushes to queues per second", "pushes_per_s"),
+        queue("queue-pops", "Pops from queues per second", "pops_per_s"),
         by_ranks(sort, (MILLIONS, 1e6), &["isx"], "keys_per_s", &["carrier"]),
         by_ranks(pages, (y, 1.0), &["dsm"], "speedup", &["program", "protocol"]),
     ];
-    Chapter::new(["programs", "The map and programs", ""], runs, charts)
+    Chapter::new(["programs", "The map, queues and programs", ""], runs, charts)
 }
 
 /// Returns a chart of gets and puts of the map, for each way to keep writers apart.

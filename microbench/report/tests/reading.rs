@@ -116,7 +116,7 @@ fn plots_what_runs_have() {
     }
     for (runs, expected) in [
         (vec![throughput("shm", 2, 1e6)], "throughput 3"),
-        ([1, 4].map(by_ranks).concat(), "isx 1, dsm 1"),
+        ([1, 4].map(by_ranks).concat(), "queue-pushes 2, queue-pops 2, isx 1, dsm 1"),
         // Beside three series of the paper each.
         (vec![old], "latency-inserted 6, latency-found 3, roundtrips-effective 6"),
     ] {
@@ -235,8 +235,8 @@ fn number() -> impl Strategy<Value = Value> {
 /// Generates the fields that charts use, with arbitrary values.
 fn row() -> impl Strategy<Value = Value> {
     let names = "chunk_buckets load_factor mean_ns mean_latency_ns effective_roundtrips \
-                 outgoing_roundtrips ranks batch median_ops_per_s states_per_s \
-                 keys_per_s speedup histogram times_fastest times_probeline machines \
+                 outgoing_roundtrips ranks batch median_ops_per_s states_per_s pushes_per_s \
+                 pops_per_s keys_per_s speedup histogram times_fastest times_probeline machines \
                  ranks_per_machine ops_per_s truncated_ops_per_s";
     let names: Vec<&str> = names.split(' ').collect();
     let texts = prop_oneof![Just("inserted"), Just("found"), Just("mixed"), Just("READ 8 B")];
@@ -272,7 +272,7 @@ proptest! {
         rows in proptest::collection::vec(row(), 1..6),
         command in prop::sample::select(vec![
             "bench-latency", "bench-throughput", "roundtrips", "explore", "compare", "simulate",
-            "bench-peers", "bench-map", "isx", "dsm", "limits",
+            "bench-peers", "bench-map", "bench-queue", "isx", "dsm", "limits",
         ]),
     ) {
         let scratch = Scratch::new();

@@ -10,13 +10,15 @@ const LONG_ONLY_OPTIONS: [&str; 7] =
     ["csv", "full", "truncate_us", "throughput_chunk_buckets", "handler_ns", "flop_ps", "byte_ps"];
 
 /// The examples of the commands, two for each, without the name of the program.
-const EXAMPLES: [&str; 36] = [
+const EXAMPLES: [&str; 38] = [
     "bench-latency",
     "bench-latency --two-nodes --json run.json",
     "bench-throughput --ranks 4 --workload mixed",
     "bench-throughput --paper --transport sim",
     "bench-map --workload read,write",
     "bench-map --keys zipf --json run.json",
+    "bench-queue",
+    "bench-queue --transport sim --sim-profile das5-fdr --ranks 8",
     "roundtrips",
     "roundtrips -C 8,32 --json run.json",
     "limits",

@@ -308,25 +308,3 @@ impl JobArgs {
         self.table_size.0 / 8 / u64::from(self.ranks.max(1)) / 8 * 8
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        job: JobArgs,
-    }
-
-    #[test]
-    fn refuses_windows_beyond_memory() {
-        let mut job = Command::try_parse_from(["command"]).unwrap().job;
-        job.resolve_without_table().unwrap();
-        let sizes = Sizes { window_words: 1 << 50, ..Sizes::default() };
-        let refused = job.set_window_bytes(&sizes).unwrap_err().to_string();
-        assert!(refused.contains("give fewer --ranks"), "{refused}");
-    }
-}

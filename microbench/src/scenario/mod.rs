@@ -2,6 +2,7 @@
 
 pub(crate) mod bale;
 pub(crate) mod bench_map;
+pub(crate) mod bench_queue;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod contigs;
@@ -112,10 +113,11 @@ mod tests {
     type Table = fn() -> String;
 
     /// Each command whose rows `docs/output.md` documents.
-    const TABLES: [(&str, Table); 15] = [
+    const TABLES: [(&str, Table); 16] = [
         ("bench-latency", table::<latency::row::LatencyRow>),
         ("bench-throughput", table::<throughput::ThroughputRow>),
         ("bench-map", table::<bench_map::row::MapRow>),
+        ("bench-queue", table::<bench_queue::QueueRow>),
         ("roundtrips", table::<roundtrips::RoundtripsRow>),
         ("explore", table::<explore::row::ExploreRow>),
         ("kmers", table::<kmers::KmersRow>),

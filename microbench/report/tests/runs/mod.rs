@@ -78,14 +78,18 @@ pub(crate) fn explore() -> Value {
 }
 
 /// Creates runs of commands whose rates have charts by ranks.
-pub(crate) fn by_ranks(ranks: u32) -> [Value; 2] {
+pub(crate) fn by_ranks(ranks: u32) -> [Value; 3] {
     let rate = 1e6 * f64::from(ranks);
+    let queue = json!([
+        { "rings": "one", "batch": 1, "ranks": ranks, "pushes_per_s": rate, "pops_per_s": 1e6 },
+        { "rings": "each", "batch": 32, "ranks": ranks, "pushes_per_s": 9.0 * rate, "pops_per_s": 8.0 * rate },
+    ]);
     let isx = json!([{ "carrier": "lanes", "ranks": ranks, "keys_per_s": 7.0 * rate }]);
     let speedup = f64::from(ranks) * 0.75;
     let dsm =
         json!([{ "program": "lu", "protocol": "one-sided", "ranks": ranks, "speedup": speedup }]);
     let parameters = json!({ "ranks": ranks, "table_bytes": ranks << 20 });
-    [("isx", isx), ("dsm", dsm)]
+    [("bench-queue", queue), ("isx", isx), ("dsm", dsm)]
         .map(|(command, rows)| run(command, "sim", parameters.clone(), rows))
 }
 
