@@ -116,6 +116,8 @@ surrogate *args:
     cargo run --release --quiet -- surrogate "$@"
 
 # Show this machine's nodes and cores, and the core of each rank
+topology *args:
+    cargo run --release --quiet -- topology "$@"
 
 # Print the completion script of a shell: bash, zsh, fish
 completions shell="bash":

@@ -42,7 +42,7 @@ use options::Options;
 use scenario::{
     bale, bench_map, bench_queue, compare, completions, contigs, doctor, dsm, explore, isx, kmers,
     latency as bench_latency, limits, report as page, roundtrips, simulate, surrogate, throughput,
-    tune,
+    topology, tune,
 };
 
 /// Distributed data structures over one-sided RDMA: measure them, count k-mers, find unitigs, explore Petri
@@ -107,6 +107,8 @@ enum Command {
     Tune(tune::TuneArgs),
     /// Plot the JSON of any number of runs as a page or SVG files
     Report(page::ReportArgs),
+    /// Show the nodes and cores of this machine, and the core of each rank
+    Topology(topology::TopologyArgs),
     /// Check the setup of this machine and its RDMA devices
     Doctor(doctor::DoctorArgs),
     /// Print a completion script for a shell
@@ -185,6 +187,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Simulate(args) => simulate::run(args),
         Command::Tune(args) => tune::run(args),
         Command::Report(args) => page::run(&args),
+        Command::Topology(args) => topology::run(&args),
         Command::Doctor(args) => return doctor::run(&args),
         Command::Completions(args) => completions::run(args, &definition()),
     };

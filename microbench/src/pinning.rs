@@ -82,7 +82,7 @@ fn shared(topology: &Topology, allowed: &CpuSet) -> CpuSet {
 }
 
 /// Returns `near` if the topology has that node. A container may show the device and hide its node.
-fn known(near: Option<NodeId>, topology: &Topology) -> Option<NodeId> {
+pub(crate) fn known(near: Option<NodeId>, topology: &Topology) -> Option<NodeId> {
     near.filter(|node| topology.node(*node).is_some())
 }
 

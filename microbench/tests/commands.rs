@@ -58,6 +58,14 @@ fn explore_reports() {
 }
 
 #[test]
+fn topology_reports() {
+    let rows = command("topology", &["--ranks", "3"], 3);
+    for (rank, row) in rows.iter().enumerate() {
+        assert_eq!(row["rank"], rank);
+    }
+}
+
+#[test]
 fn trace_depends_on_seed() {
     let trace = |seed| {
         let options = ["--transport", "sim", "--ops", "500", "--table-size", "64KiB"];

@@ -36,16 +36,16 @@ fn quiet_prints_only_summary() {
 
     // `report` only writes files and prints nothing.
     let [json, page] = ["run.json", "page.html"].map(|name| scratch.path(name));
-    run(&[&explore[..], &["-q", "--json", &json]].concat()).printed();
+    run(&["topology", "-q", "--json", &json]).printed();
     assert_eq!(run(&["report", "-q", &json, "--html", &page]).printed(), "");
     assert!(Path::new(&page).exists());
 }
 
 #[test]
 fn writes_results_to_standard_output() {
-    let ended = run(&["explore", "fms:1", "--table-size", "1MiB", "--json", "-"]);
+    let ended = run(&["topology", "--json", "-"]);
     let results: Value = serde_json::from_str(&ended.stdout).unwrap();
-    assert!(results["rows"].is_array() && ended.stderr.contains("deadlock"), "{ended:?}");
+    assert!(results["rows"].is_array() && ended.stderr.contains("CPUs"), "{ended:?}");
     assert!(!fs::exists("-").unwrap());
 }
 
@@ -54,10 +54,11 @@ fn writes_results_to_standard_output() {
 fn tolerates_closed_pipe() {
     let scratch = Scratch::new();
     let json = scratch.path("run.json");
-    run(&["explore", "fms:1", "--table-size", "1MiB", "--json", &json]).printed();
-    let commands: [&[&str]; 6] = [
-        &["explore", "fms:1", "--table-size", "1MiB"],
-        &["explore", "fms:1", "--table-size", "1MiB", "--json", "-"],
+    run(&["topology", "--json", &json]).printed();
+    let commands: [&[&str]; 7] = [
+        &["topology"],
+        &["topology", "--json", "-"],
+        &["explore", "fms:2", "--table-size", "1MiB"],
         &["doctor"],
         &["report", &json, "--html", "-"],
         &["completions", "bash"],

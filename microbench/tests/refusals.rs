@@ -29,7 +29,7 @@ fn help_offers_tuning_with_table() {
 }
 
 /// Invalid command lines, and the permitted values that the error names.
-const REFUSED: [(&str, &str); 56] = [
+const REFUSED: [(&str, &str); 57] = [
     ("explore fms:2 -C 4294967288", "C is a multiple of 8 from 8 to 65536"),
     ("bench-throughput -M 65537", "65537 is not in 1..=65536"),
     ("bench-throughput --key-range 9223372036854775809", "is not in 1..=9223372036854775808"),
@@ -87,6 +87,7 @@ const REFUSED: [(&str, &str); 56] = [
     ),
     ("explore fms:2 --rendezvous 127.0.0.1:1", "say which rank this is with --rank"),
     ("explore fms:2 --rank 1", "--rendezvous <HOST:PORT>"),
+    ("topology --ranks 0", "0 is not in 1.."),
     ("explore fms:2 --batch 0", "1..=1048576"),
     ("explore fms:2 --recent-states 1", "a power of two"),
     ("explore fms:2 --max-table-size 1MiB", "is less than the initial size, 32MiB"),
@@ -100,6 +101,8 @@ const REFUSED: [(&str, &str); 56] = [
 #[test]
 fn refuses_invalid_command_lines() {
     refuses(2, &REFUSED);
+    // The device is looked up at run time, so this is not a usage error.
+    refuses(1, &[("topology --near nosuch0", "nosuch0")]);
 }
 
 /// The exit statuses are those in the help; another file tests `doctor`.

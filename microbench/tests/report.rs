@@ -32,6 +32,7 @@ fn runs(scratch: &Scratch) -> Vec<String> {
         compare,
         simulate,
         [&tune[..], &["--out", tuning]].concat(),
+        vec!["topology"],
         vec!["doctor"],
     ];
     let make = |(at, plan): (usize, &Vec<&str>)| {

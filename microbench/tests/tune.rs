@@ -180,5 +180,5 @@ fn refuses_meaningless_options() {
         let said = run(arguments).failed_in_one_line();
         assert!(said.contains(expected), "{arguments:?}: {said}");
     }
-    assert!(run(&["doctor", "--tuning", &file]).failed().contains("--tuning"));
+    assert!(run(&["topology", "--tuning", &file]).failed().contains("--tuning"));
 }

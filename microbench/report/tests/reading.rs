@@ -272,7 +272,7 @@ proptest! {
         rows in proptest::collection::vec(row(), 1..6),
         command in prop::sample::select(vec![
             "bench-latency", "bench-throughput", "roundtrips", "explore", "compare", "simulate",
-            "bench-peers", "bench-map", "bench-queue", "isx", "dsm", "limits",
+            "bench-peers", "bench-map", "bench-queue", "isx", "dsm", "topology",
         ]),
     ) {
         let scratch = Scratch::new();

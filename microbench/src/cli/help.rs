@@ -10,7 +10,7 @@ const LONG_ONLY_OPTIONS: [&str; 7] =
     ["csv", "full", "truncate_us", "throughput_chunk_buckets", "handler_ns", "flop_ps", "byte_ps"];
 
 /// The examples of the commands, two for each, without the name of the program.
-const EXAMPLES: [&str; 38] = [
+const EXAMPLES: [&str; 40] = [
     "bench-latency",
     "bench-latency --two-nodes --json run.json",
     "bench-throughput --ranks 4 --workload mixed",
@@ -45,6 +45,8 @@ const EXAMPLES: [&str; 38] = [
     "tune --two-nodes --load-factor 0.8",
     "report run.json",
     "report one.json two.json --svg plots",
+    "topology",
+    "topology --ranks 4",
     "doctor",
     "doctor --device mlx5_0",
     "completions bash > ~/.local/share/bash-completion/completions/probeline",

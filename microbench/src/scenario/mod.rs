@@ -18,6 +18,7 @@ pub(crate) mod roundtrips;
 pub(crate) mod simulate;
 pub(crate) mod surrogate;
 pub(crate) mod throughput;
+pub(crate) mod topology;
 pub(crate) mod tune;
 
 use probeline::table::Config;
@@ -113,7 +114,7 @@ mod tests {
     type Table = fn() -> String;
 
     /// Each command whose rows `docs/output.md` documents.
-    const TABLES: [(&str, Table); 16] = [
+    const TABLES: [(&str, Table); 17] = [
         ("bench-latency", table::<latency::row::LatencyRow>),
         ("bench-throughput", table::<throughput::ThroughputRow>),
         ("bench-map", table::<bench_map::row::MapRow>),
@@ -130,6 +131,7 @@ mod tests {
         ("compare", table::<compare::row::CompareRow>),
         ("tune", table::<tune::row::TuneRow>),
         ("simulate", table::<simulate::row::SimulateRow>),
+        ("topology", table::<topology::PlaceRow>),
     ];
 
     /// Returns the unit that the suffix of a field's name is.

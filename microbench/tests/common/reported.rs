@@ -62,6 +62,7 @@ fn keys(object: &Value) -> HashSet<&str> {
 pub(crate) fn command(command: &str, options: &[&str], rows: usize) -> Vec<Value> {
     let [shm, sim] = ["shm", "sim"].map(|transport| vec!["--transport", transport]);
     let transports = match command {
+        "topology" => vec![vec![]],
         "contigs" => vec![shm],
         _ => vec![shm, sim],
     };

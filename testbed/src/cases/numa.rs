@@ -12,16 +12,19 @@ use crate::testbed::Testbed;
 const PIN: &str = "probeline-pin";
 
 pub(super) const CASES: &[Case] = &[
-    Case::test(Layer::Numa, "ranks_start_on_the_node_of_the_device", pinned).needs(PROBELINE),
+    Case::test(Layer::Numa, "topology_shows_both_nodes", topology).needs(PROBELINE),
     trial(Layer::Numa, "memory_is_on_the_requested_node", placement),
     Case::test(Layer::Numa, "tests_of_pin_pass", tests_of_pin).needs(&[Build::Tests(PIN)]),
 ];
 
-fn pinned(testbed: &Testbed) -> Result<()> {
-    let job = "explore philosophers:5 --transport verbs --device rxe0 --ranks 2 --full";
-    let command = format!("{} {job}", program("probeline")?);
+fn topology(testbed: &Testbed) -> Result<()> {
+    let command = format!("{} topology --near rxe0 --ranks 2 --full", program("probeline")?);
     let text = testbed.machine(1).output(&command, HANG_TIMEOUT)?;
-    ensure!(text.contains("ranks pinned to CPU/node 1/1 0/0"), "{text}");
+    ensure!(text.contains("rxe0 is on node 1"), "{text}");
+    // Columns: rank, CPU, node, memory.
+    let rows = text.lines().map(|line| line.split_whitespace().take(4).collect::<Vec<_>>());
+    let ranks: Vec<_> = rows.filter(|row| matches!(row[..], ["0" | "1", _, _, _])).collect();
+    ensure!(ranks == [["0", "1", "1", "1"], ["1", "0", "0", "0"]], "{text}");
     Ok(())
 }
 
