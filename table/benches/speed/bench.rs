@@ -14,7 +14,7 @@ use super::keys::Keys;
 use super::member::{Member, THREADS, preempted_share, run_pinned};
 use super::rank::{Rank, Work};
 use super::ratio::{LOADS, Rates, Row, What};
-use super::sets::{Do, Kind, Set};
+use super::sets::{Do, Peer, Set, peers};
 use super::tables::{TableKey, VARIANTS, Variant};
 
 /// The share of the buckets, in thousandths, that the inserts of some rounds fill together, centred
@@ -203,8 +203,8 @@ impl<K: TableKey> Bench<'_, K> {
             let mut tables = self.open(variant)?;
             for load in LOADS {
                 self.rounds(&mut tables, load, &Work::OF_RANKS, None)?;
-                for kind in Kind::ALL.into_iter().filter(|_| at == 0 && !self.args.without_peers) {
-                    self.beside(kind, &mut tables, load)?;
+                for peer in peers().into_iter().filter(|_| at == 0 && !self.args.without_peers) {
+                    self.beside(&peer, &mut tables, load)?;
                 }
             }
         }
@@ -297,14 +297,14 @@ impl<K: TableKey> Bench<'_, K> {
     }
 
     /// Measures rounds in which another set and the tables take turns.
-    fn beside(&mut self, kind: Kind, tables: &mut Tables<K>, load: u64) -> Result<()> {
-        let (name, threads) = (kind.name(), if kind.is_concurrent() { THREADS } else { 1 });
+    fn beside(&mut self, peer: &Peer<K>, tables: &mut Tables<K>, load: u64) -> Result<()> {
+        let (name, threads) = (peer.name, if peer.is_concurrent { THREADS } else { 1 });
         let set_load = load.min(MAX_PEER_LOAD);
         let count = part(self.peer_buckets, set_load - PEER_WINDOW / 2);
         let capacity = part(self.peer_buckets, set_load + PEER_WINDOW / 2);
         let shown = set_load as f64 / 1e3;
         self.member.say(&format!("{name}: {count} keys, a load factor of {shown:.2}"));
-        let set = self.share(kind, usize::try_from(capacity)?)?;
+        let set = self.share(peer, usize::try_from(capacity)?)?;
         self.member.fill(threads, 0..count, |keys| set(Do::Insert, keys))?;
         // Fewer huge pages than the table has are in the table's favour.
         let (tenths, huge) = (load / 100, huge_mib());
@@ -319,12 +319,12 @@ impl<K: TableKey> Bench<'_, K> {
     }
 
     /// Returns a set that all threads share, created by the first one and so on its NUMA node.
-    fn share(&mut self, kind: Kind, keys: usize) -> Result<Set<K>> {
+    fn share(&mut self, peer: &Peer<K>, keys: usize) -> Result<Set<K>> {
         let slot = || self.set.lock().unwrap_or_else(PoisonError::into_inner);
         if self.member.me == 0 {
             // The former set is freed first.
             slot().take();
-            *slot() = Some(kind.create(keys));
+            *slot() = Some((peer.create)(keys));
         }
         self.member.exchange.barrier()?;
         Ok(slot().clone().ok_or("there is no set")?)

@@ -1,6 +1,7 @@
 //! `just bench-speed`: the table on shared memory beside the limits of this machine's memory and
 //! beside the sets that a program could use within one process. The output is a table of ratios
 //! with their targets.
+#![forbid(unsafe_code)]
 
 pub(crate) mod bench;
 pub(crate) mod keys;

@@ -4,7 +4,7 @@ use core::fmt::{self, Display};
 use std::collections::HashMap;
 
 use super::rank::Work;
-use super::sets::Kind;
+use super::sets::peers;
 use super::tables::Variant;
 
 use By::{BestSet, OneRank, Own, OwnTime, UnsharedSet};
@@ -144,9 +144,9 @@ impl Rates {
             BestSet(work) => (work, true),
             UnsharedSet(work) => (work, false),
         };
-        let sets = Kind::ALL.into_iter().filter(|kind| kind.is_concurrent() == is_concurrent);
+        let sets = peers::<u64>().into_iter().filter(|peer| peer.is_concurrent == is_concurrent);
         let rate_of = |set| Some((self.median(What { system: set, work, ..what })?, set));
-        let rates = sets.filter_map(|kind| rate_of(kind.name()));
+        let rates = sets.filter_map(|peer| rate_of(peer.name));
         let (divisor, set) = rates.max_by(|one, other| one.0.total_cmp(&other.0))?;
         Some((self.median(What { beside: Some(set), ..what }).unwrap_or(rate), divisor))
     }
