@@ -219,9 +219,6 @@ pub(crate) fn store_entry(key: &[u8], value: &[u8], into: &mut [u64]) {
 }
 
 #[cfg(test)]
-mod placement;
-
-#[cfg(test)]
 mod tests {
     use super::*;
     use probeline_pipeline::Bytes;
@@ -252,5 +249,50 @@ mod tests {
         assert_eq!(bytes.split(&words[1..]), None);
         assert_eq!(bytes.unpack(&mut words.iter().copied()), copy);
         assert_eq!((hash(&copy.0), hash(&copy.1)), (hash(&key), hash(&value)));
+    }
+
+    /// Fills a map to load factors of 0.5 and 0.9 with keys of which each takes its first free
+    /// candidate. Returns whether few of them found none.
+    #[allow(clippy::cast_precision_loss)]
+    fn loses_few(owners: u32, buckets_per_owner: u64, candidates: u32) -> bool {
+        let layout = Layout {
+            owners,
+            buckets_per_owner,
+            first_word: 0,
+            bytes: EntryBytes { key: 8, value: 8 },
+            bucket_words: 8,
+            used_words: 3,
+            candidates,
+        };
+        let buckets = u64::from(owners) * buckets_per_owner;
+        let mut full = vec![false; usize::try_from(buckets).unwrap()];
+        let (mut key, mut lost) = (0_u64, 0_u64);
+        let percents = [5, 9].map(|tenths| {
+            while key < buckets * tenths / 10 {
+                let hash = hash(&key);
+                let is_stored = (0..candidates).map(|nth| layout.candidate(hash, nth)).any(|at| {
+                    let at = u64::from(at.owner) * buckets_per_owner + at.index;
+                    !core::mem::replace(&mut full[usize::try_from(at).unwrap()], true)
+                });
+                lost += u64::from(!is_stored);
+                key += 1;
+            }
+            100.0 * lost as f64 / key as f64
+        });
+        println!("{owners:4} {buckets_per_owner:10} {candidates}: {percents:.2?} % lost");
+        percents[0] <= 0.3 && percents[1] <= 6.5
+    }
+
+    /// Of any size; and the default number of candidates is the smallest that loses so few.
+    #[test]
+    fn default_candidates_lose_few_entries() {
+        let default = crate::Config::new(1).candidates;
+        let sizes = [(1, 1 << 20), (2, 500_009), (7, 100_003), (128, 1 << 14), (640, 1 << 14)];
+        for (owners, buckets) in sizes.into_iter().chain([(1, 1 << 27)]) {
+            assert!(loses_few(owners, buckets, default), "{owners} owners of {buckets}");
+        }
+        for candidates in 1..=MAX_CANDIDATES {
+            assert_eq!(loses_few(3, 300_007, candidates), candidates >= default);
+        }
     }
 }

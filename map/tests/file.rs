@@ -37,6 +37,11 @@ fn path(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("probeline-map-{}-{name}", std::process::id()))
 }
 
+/// Returns the name of a file until it is complete.
+fn partial(path: &Path) -> PathBuf {
+    format!("{}.partial", path.display()).into()
+}
+
 const ENTRIES: u64 = 1_000;
 /// Room in which no order of the puts finds all candidates of a key full: a load factor of 1/32.
 const MUCH_ROOM: u64 = 16 * ENTRIES;
@@ -162,23 +167,9 @@ fn refuses_mismatched_files() {
     assert!(matches!(missing[1], FileError::Io { what: "open", .. }), "{missing:?}");
 }
 
-/// An older file stays as it is until the new one is complete.
 #[test]
-fn failed_save_destroys_nothing() {
-    let path = path("kept");
-    save(1, &path, Mode::Claims);
-    let older = fs::read(&path).unwrap();
-    let partial = PathBuf::from(format!("{}.partial", path.display()));
-    // The name that the new file has first is a directory.
-    fs::create_dir(&partial).unwrap();
-    let failed = on_ranks(2, Config::new(10), |map: &mut Rank<u64, u64>, member| {
-        map.save(&path, member).unwrap_err()
-    });
-    assert!(matches!(failed[0], FileError::Io { what: "create", .. }), "{failed:?}");
-    let other = CollectiveError::PartFailed { owner: Owner(0) };
-    assert!(matches!(failed[1], FileError::Collective(error) if error == other), "{failed:?}");
-    assert_eq!(fs::read(&path).unwrap(), older);
-    fs::remove_dir(&partial).unwrap();
+fn saves_and_loads_empty_map() {
+    let path = path("empty");
     let empty = on_ranks(2, Config::new(10), |map: &mut Rank<u64, u64>, member| {
         let saved = map.save(&path, member).unwrap();
         (saved, map.load(&path, member).unwrap())
@@ -188,7 +179,7 @@ fn failed_save_destroys_nothing() {
     let header = Header::decode(header.first_chunk().unwrap());
     let nothing = Header { key_bytes: 8, value_bytes: 8, format: 0, entries: 0, digest: 0 };
     assert_eq!(header.unwrap(), nothing);
-    assert!(!partial.exists());
+    assert!(!partial(&path).exists());
     fs::remove_file(&path).unwrap();
 }
 
@@ -229,42 +220,6 @@ fn ends<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'static) -> R {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(call()));
     receiver.recv_timeout(core::time::Duration::from_secs(60)).expect("a call that ends")
-}
-
-#[test]
-fn refuses_fifo() {
-    let fifo = path("fifo");
-    let name = std::ffi::CString::new(fifo.to_str().unwrap()).unwrap();
-    // SAFETY: mkfifo(3): the name ends with NUL, as a CString does.
-    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-    let other = path("beside-fifo");
-    let partial = PathBuf::from(format!("{}.partial", other.display()));
-    std::os::unix::fs::symlink(&fifo, &partial).unwrap();
-    let (at, beside) = (fifo.clone(), other.clone());
-    let errors = ends(move || {
-        on_ranks(1, Config::new(10), |map: &mut Rank<u64, u64>, member| {
-            let load = map.load(&at, member).map(drop);
-            let saved = [&at, &beside].map(|path| map.save(path, member).map(drop));
-            let checked = [&at, &beside].map(|path| map.check_save(path, member));
-            [load].into_iter().chain(saved).chain(checked).collect::<Vec<_>>()
-        })
-    });
-    let tried = ["open", "replace", "create", "replace", "create"];
-    for (error, what) in errors.into_iter().flatten().zip(tried) {
-        let error = error.unwrap_err().to_string();
-        let begins = error.starts_with(&format!("cannot {what} "));
-        assert!(begins && error.contains("it is not a regular file"), "{error}");
-    }
-    assert!(partial.is_symlink() && !other.exists());
-    fs::remove_file(&partial).unwrap();
-    fs::rename(&fifo, &partial).unwrap();
-    let checked = ends(move || {
-        on_ranks(1, Config::new(10), |map: &mut Rank<u64, u64>, member| {
-            map.check_save(&other, member).is_err() && map.save(&other, member).is_err()
-        })
-    });
-    assert!(checked == [true] && partial.exists());
-    fs::remove_file(&partial).unwrap();
 }
 
 /// A rank in whose file system the path is another file writes nothing to what an earlier save has left
@@ -312,38 +267,75 @@ fn refuses_different_names_on_ranks() {
     }
 }
 
-/// A file that cannot be written is known before the work, and a check leaves nothing.
+/// A check knows a name that cannot be written before the work, and so does a save; neither waits for
+/// a FIFO, or touches what is there.
 #[test]
-fn checks_save_before_work() {
+fn refuses_names_of_other_files() {
     let folder = path("folder");
-    fs::create_dir(&folder).unwrap();
-    let (good, missing) = (folder.join("map"), folder.join("missing").join("map"));
-    let check = |path: &Path| {
-        on_ranks(2, Config::new(10), |map: &mut Rank<u64, u64>, member| {
-            map.check_save(path, member).map_err(|error| error.to_string())
-        })
-    };
-    assert_eq!(check(&good), [Ok(()), Ok(())]);
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
-    fs::write(&good, "older").unwrap();
-    assert_eq!(check(&good), [Ok(()), Ok(())]);
-    assert_eq!(fs::read(&good).unwrap(), b"older");
-    // A name that is a folder is refused, and the file beside it is another program's.
-    let foreign = PathBuf::from(format!("{}.partial", folder.display()));
-    fs::write(&foreign, b"another's").unwrap();
-    let empty = PathBuf::new();
-    for (path, what) in [(&missing, "create"), (&folder, "replace"), (&empty, "create")] {
-        let [first, second] = <[_; 2]>::try_from(check(path)).unwrap();
-        let (first, second) = (first.unwrap_err(), second.unwrap_err());
-        assert!(first.starts_with(&format!("cannot {what} {}", path.display())), "{first}");
-        let saved = on_ranks(1, Config::new(10), |map: &mut Rank<u64, u64>, member| {
-            map.save(path, member).unwrap_err().to_string()
-        });
-        assert_eq!(saved, [first]);
-        assert_eq!(second, "owner 0 could not do its part of a collective call: see its error");
+    let [good, fifo, fifo_beside, link_beside, folder_beside] =
+        ["good", "fifo", "fifo-beside", "link-beside", "kept"].map(|name| folder.join(name));
+    fs::create_dir_all(partial(&folder_beside)).unwrap();
+    for fifo in [&fifo, &partial(&fifo_beside)] {
+        let name = std::ffi::CString::new(fifo.to_str().unwrap()).unwrap();
+        // SAFETY: mkfifo(3): the name ends with NUL, as a CString does.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
     }
-    assert_eq!(fs::read(&foreign).unwrap(), b"another's");
-    fs::remove_file(&foreign).unwrap();
+    std::os::unix::fs::symlink(&fifo, partial(&link_beside)).unwrap();
+    // Another program's file beside the folder, and older files beside what cannot be created.
+    fs::write(partial(&folder), "another's").unwrap();
+    fs::write(&good, "older").unwrap();
+    fs::write(&folder_beside, "older").unwrap();
+    let names = |folder: &Path| {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        entries.collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = names(&folder);
+    let (missing, empty) = (folder.join("missing").join("map"), PathBuf::new());
+    for (path, what) in [
+        (&good, None),
+        (&fifo, Some("replace")),
+        (&folder, Some("replace")),
+        (&fifo_beside, Some("create")),
+        (&link_beside, Some("create")),
+        (&folder_beside, Some("create")),
+        (&missing, Some("create")),
+        (&empty, Some("create")),
+    ] {
+        let path = path.clone();
+        let said = ends(move || {
+            on_ranks(2, Config::new(10), |map: &mut Rank<u64, u64>, member| {
+                let checked = map.check_save(&path, member);
+                let saved = if what.is_some() { map.save(&path, member).map(drop) } else { Ok(()) };
+                [checked, saved].map(|result| result.map_err(|error| error.to_string()))
+            })
+        });
+        let Some(what) = what else {
+            assert_eq!(said, [const { [Ok(()), Ok(())] }; 2]);
+            continue;
+        };
+        let other = "owner 0 could not do its part of a collective call: see its error";
+        for (first, second) in said[0].iter().zip(&said[1]) {
+            let first = first.as_ref().unwrap_err();
+            assert!(first.starts_with(&format!("cannot {what} ")), "{first}");
+            assert_eq!(second.as_ref().unwrap_err(), other);
+        }
+    }
+    let at = fifo.clone();
+    let loaded = ends(move || {
+        on_ranks(1, Config::new(10), |map: &mut Rank<u64, u64>, member| {
+            map.load(&at, member).unwrap_err().to_string()
+        })
+    });
+    assert!(
+        loaded[0].starts_with("cannot open ") && loaded[0].contains("it is not a regular file")
+    );
+    assert_eq!(names(&folder), before);
+    for (path, text) in
+        [(&good, "older"), (&folder_beside, "older"), (&partial(&folder), "another's")]
+    {
+        assert_eq!(fs::read(path).unwrap(), text.as_bytes());
+    }
+    fs::remove_file(partial(&folder)).unwrap();
     fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -7,7 +7,6 @@
 // The casts are of indices of a few buckets, clients and keys, and of the halves of a product.
 #![allow(clippy::cast_possible_truncation)]
 
-mod batches;
 mod random;
 mod scenarios;
 mod subject;

@@ -4,19 +4,17 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::thread;
 
-use crate::common::extensions::{Setup, probed, setups};
-use crate::common::job::{self, Over, Sizes};
+use crate::common::extensions::probed;
+use crate::common::job::{Over, Sizes};
 use crate::common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
-use crate::common::{cache, content, home, own_words, storage};
 use probeline_exchange::testing::{AnyEngine, OtherBuild, gather};
 use probeline_pipeline::Structure;
 use probeline_sim::{Cluster, Rng};
 use probeline_table::{
-    ChunkChoice, CollectiveError, Config, Ended, Finished, Intent, Layout, MAX_KEY, OneRoundtrip,
-    Outcome, Probing, ReadAhead, ReadCost, Table, Tag, TreeConfig,
+    ChunkChoice, CollectiveError, Config, Ended, Finished, Intent, OneRoundtrip, Outcome, Probing,
+    ReadAhead, ReadCost, Tag, TreeConfig,
 };
 use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
-use proptest::prelude::*;
 
 const CONFIG: Config =
     Config { first_word: 8, chunk_buckets: 16, max_chunks: 64, ..Config::paper(64) };
@@ -133,8 +131,7 @@ fn refuses_another_build() {
 
 /// Owners insert the same keys at once, remove some, insert again and clear; after each phase the
 /// table holds the right keys. `room` keys fill the empty table.
-fn phases<K: Numbers>(over: Over, config: K::Config, room: Option<u64>) {
-    const KEYS: u64 = 120;
+fn phases<K: Numbers>(over: Over, config: K::Config, numbers: u64, room: Option<u64>) {
     let window_words = K::sizes(&config, OPERATIONS).window_words;
     over.run(sizes(window_words), |engine, exchange| {
         let mut table = kinds::open::<_, K>(engine, config, OPERATIONS, exchange);
@@ -142,7 +139,7 @@ fn phases<K: Numbers>(over: Over, config: K::Config, room: Option<u64>) {
         let mut expected = BTreeSet::new();
         for round in 0..4_u64 {
             // All owners insert all keys, each in another order.
-            let numbers = (0..KEYS).map(|nth| (nth + 40 * me) % KEYS + 10 * round);
+            let numbers = (0..numbers).map(|nth| (nth + 40 * me) % numbers + 4 * round);
             let keys: Vec<K::Key> = numbers.clone().map(|n| K::key(&config, n)).collect();
             let mut results = vec![Outcome::Full; keys.len()];
             table.find_or_put_batch(&keys, &mut results).unwrap();
@@ -154,12 +151,19 @@ fn phases<K: Numbers>(over: Over, config: K::Config, room: Option<u64>) {
             assert_eq!(gather(exchange, inserted).iter().sum::<u64>(), new, "round {round}");
             check(&mut table, exchange, &expected);
 
-            let keep = |number| Rng::new(number, round).below(3) > 0;
+            // Most, none, nearly all, and half.
+            let kept = [20, 0, 29, 15][usize::try_from(round).unwrap()];
+            let keep = |number| Rng::new(number, round).below(30) < kept;
             if let Some(removed) = K::retain(&mut table, exchange, keep) {
-                let before = expected.len();
+                let before = expected.clone();
                 expected.retain(|&number| keep(number));
-                assert_eq!(removed, Ok((before - expected.len()) as u64));
+                assert_eq!(removed, Ok((before.len() - expected.len()) as u64));
                 check(&mut table, exchange, &expected);
+                for number in before {
+                    let found = kinds::find(&mut table, number);
+                    assert_eq!(found, Some(keep(number)), "{number}");
+                }
+                exchange.barrier().unwrap();
             }
         }
         // Operations in flight complete before the call, which forgets what caches know, and the entries
@@ -175,7 +179,7 @@ fn phases<K: Numbers>(over: Over, config: K::Config, room: Option<u64>) {
         assert_eq!(ended.collect::<BTreeSet<_>>(), (me * 4..me * 4 + 4).collect());
         assert_eq!(table.occupied(exchange), Ok(0));
         check(&mut table, exchange, &BTreeSet::new());
-        assert!((0..KEYS).all(|number| kinds::find(&mut table, number) == Some(false)));
+        assert!((0..numbers).all(|number| kinds::find(&mut table, number) == Some(false)));
         exchange.barrier().unwrap();
         if let Some(room) = room.filter(|_| me == 0) {
             (0..room).for_each(|number| kinds::put(&mut table, number).unwrap());
@@ -218,11 +222,16 @@ fn holds_expected_keys_after_phases() {
                 direct,
                 ..Config::paper(count)
             };
-            phases::<NarrowKeys>(over, NarrowKeys::config(buckets(64), 0), None);
+            // Four fifths full, and full but for the last keys.
+            for numbers in [150, 180] {
+                phases::<NarrowKeys>(over, NarrowKeys::config(buckets(64), 0), numbers, None);
+            }
+            // One line for each owner: every probe order crosses the borders.
+            phases::<NarrowKeys>(over, NarrowKeys::config(buckets(8), 0), 12, None);
             // Fewer entries than buckets, so that the last keys of a round need others' entries.
             let wide = WideKeys::<3>::config(buckets(64), 58);
-            phases::<WideKeys<3>>(over, wide, Some(58 * u64::from(OWNERS)));
-            phases::<TreeKeys<4>>(over, TreeKeys::<4>::config(buckets(512), 0), None);
+            phases::<WideKeys<3>>(over, wide, 120, Some(58 * u64::from(OWNERS)));
+            phases::<TreeKeys<4>>(over, TreeKeys::<4>::config(buckets(512), 0), 120, None);
         }
     }
 }
@@ -276,162 +285,4 @@ fn owners_agree_on_direct_path() {
             assert_eq!(table.stats().total().lines > 0, owners == [true; 3], "owner {me}");
         }
     });
-}
-
-fn random_key(rng: &mut Rng) -> u64 {
-    rng.bits() & MAX_KEY
-}
-
-fn table_setups(owners: u32) -> impl Strategy<Value = Vec<Setup>> {
-    (1_u64..9, 1_u32..9, 0_u64..2, any::<u64>()).prop_map(move |(part, chunk, first, seed)| {
-        let sizes = Config {
-            first_word: 8 * first,
-            chunk_buckets: 8 * chunk.min(u32::try_from(part).unwrap()),
-            // The probe limit covers the whole ring.
-            max_chunks: 64,
-            ..Config::paper(8 * part)
-        };
-        setups(seed, owners, sizes)
-    })
-}
-
-/// Opens this owner's table together with all others.
-fn open_as(
-    setups: &[Setup],
-    engine: AnyEngine<'static>,
-    exchange: &mut dyn Exchange,
-) -> job::AnyTable {
-    let Setup { config, cache_entries } = setups[exchange.me().0 as usize];
-    let table = Table::open(engine, config, storage(4), exchange).unwrap();
-    table.with_cache(cache(cache_entries))
-}
-
-fn over() -> impl Strategy<Value = Over> {
-    prop_oneof![Just(Over::Shm), any::<u64>().prop_map(|seed| Over::Sim { seed })]
-}
-
-/// The placement of the homes of a table's keys.
-#[derive(Clone, Copy, Debug)]
-enum Homes {
-    Anywhere,
-    /// At most this number of buckets before the border between two owners or the end of the ring.
-    BeforeBorders(usize),
-    /// All in the part of one owner, which fills up first.
-    With(Owner),
-}
-
-/// Returns `count` different keys, the same on all owners.
-fn keys(layout: &Layout, homes: Homes, count: usize, seed: u64) -> Vec<u64> {
-    let part = usize::try_from(layout.buckets_per_owner()).unwrap();
-    let (mut rng, mut all) = (Rng::new(seed, 1), BTreeSet::new());
-    while all.len() < count {
-        let key = random_key(&mut rng);
-        let home = home(layout, key);
-        let fits = match homes {
-            Homes::Anywhere => true,
-            Homes::BeforeBorders(buckets) => part - home % part <= buckets,
-            Homes::With(Owner(owner)) => home / part == owner as usize % layout.owners() as usize,
-        };
-        if fits {
-            all.insert(key);
-        }
-    }
-    all.into_iter().collect()
-}
-
-/// Converts a load factor to a number of buckets.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn share_of(buckets: u64, load: f64) -> usize {
-    (buckets as f64 * load) as usize
-}
-
-/// Inserts this owner's share of `keys`. Returns the number of keys inserted.
-fn put(table: &mut job::AnyTable, keys: &[u64]) -> u64 {
-    let put = |&key: &u64| match table.find_or_put(key).unwrap() {
-        Outcome::Inserted => 1,
-        Outcome::Found => 0,
-        outcome => panic!("{key} ended {outcome:?}"),
-    };
-    keys.iter().map(put).sum()
-}
-
-/// Returns the sizes of the engines for these tables, and the number of buckets of all owners.
-fn sizes_of(setups: &[Setup]) -> (Sizes, u64) {
-    let (owners, config) = (u32::try_from(setups.len()).unwrap(), setups[0].config);
-    (Sizes::of(owners, &config), config.buckets_per_owner * u64::from(owners))
-}
-
-fn share(keys: &[u64], exchange: &dyn Exchange) -> Vec<u64> {
-    let (me, owners) = (exchange.me().0 as usize, exchange.owners() as usize);
-    keys.iter().copied().skip(me).step_by(owners).collect()
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
-
-    /// Collects garbage in rounds, at any load and with clusters across all borders. Kept keys can
-    /// be found, removed keys cannot, and the table still works.
-    #[test]
-    fn retain_keeps_set_and_order(
-        setups in (1_u32..4).prop_flat_map(table_setups),
-        over in over(),
-        load in prop_oneof![Just(0.3), Just(0.9), Just(1.0), 0.0..1.0],
-        homes in prop_oneof![
-            Just(Homes::Anywhere),
-            (1_usize..6).prop_map(Homes::BeforeBorders),
-            (0_u32..3).prop_map(|owner| Homes::With(Owner(owner))),
-        ],
-        kept_ppm in prop::collection::vec(
-            prop_oneof![Just(0), Just(1_000_000), Just(990_000), 0_u32..1_000_000], 1..4,
-        ),
-        seed: u64,
-    ) {
-        let (sizes, buckets) = sizes_of(&setups);
-        let count = share_of(buckets, load);
-        let keep = |round: usize, key: u64| {
-            Rng::new(key, seed ^ round as u64).chance(kept_ppm[round])
-        };
-        let owners = over.run(sizes, |engine, exchange| {
-            let mut table = open_as(&setups, engine, exchange);
-            let layout = *table.layout();
-            let all = keys(&layout, homes, count, seed);
-            let (mut parts, mut inserted) = (Vec::new(), 0);
-            for round in 0..kept_ppm.len() {
-                inserted += put(&mut table, &share(&all, exchange));
-                assert_eq!(table.len(exchange), Ok(count as u64));
-                // A cache then contains them.
-                assert!(all.iter().all(|&key| table.find(key) == Ok(true)));
-                let removed = table.retain(exchange, |key| keep(round, key)).unwrap();
-                parts.push(own_words(&table));
-                exchange.barrier().unwrap();
-                let kept = all.iter().filter(|&&key| keep(round, key)).count() as u64;
-                assert_eq!(removed, count as u64 - kept);
-                assert_eq!(table.len(exchange), Ok(kept));
-                for &key in &all {
-                    assert_eq!(table.find(key), Ok(keep(round, key)));
-                }
-                exchange.barrier().unwrap();
-            }
-            // All owners insert all keys: exactly one of them inserts each missing key.
-            inserted += put(&mut table, &all);
-            exchange.barrier().unwrap();
-            parts.push(own_words(&table));
-            (layout, parts, inserted)
-        });
-        let layout = owners[0].0;
-        // The content after each round: each key is in the right place.
-        let content_after = |round: usize| {
-            let parts = owners.iter().flat_map(|(_, parts, _)| parts[round].clone());
-            content(&layout, &parts.collect::<Vec<_>>())
-        };
-        let all = keys(&layout, homes, count, seed);
-        let mut inserted = count;
-        for round in 0..kept_ppm.len() {
-            let kept: BTreeSet<u64> = all.iter().copied().filter(|&key| keep(round, key)).collect();
-            inserted += count - kept.len();
-            prop_assert_eq!(content_after(round), Ok(kept));
-        }
-        prop_assert_eq!(content_after(kept_ppm.len()), Ok(all.into_iter().collect()));
-        prop_assert_eq!(owners.iter().map(|(.., inserted)| inserted).sum::<u64>(), inserted as u64);
-    }
 }

@@ -1,5 +1,6 @@
 //! The growth of narrow and wide tables into larger ones, over shared memory and the simulator.
 
+use core::sync::atomic::Ordering::Acquire;
 use std::collections::BTreeSet;
 
 use crate::common::job::{Sizes, on_shm};
@@ -8,9 +9,9 @@ use crate::common::kinds::{
 };
 use crate::common::storage;
 use probeline_exchange::testing::{AnyEngine, Replay, replayed_seed, seeds};
-use probeline_sim::{Cluster, Faults, Model, Order, stage};
+use probeline_sim::{Cluster, Death, Faults, Model, Order, stage};
 use probeline_table::{CollectiveError, Config, Outcome, Probing, Table};
-use probeline_transport::{Alone, Exchange, Owner, Pending, Splitter, StableMemory};
+use probeline_transport::{Alone, Exchange, Owner, Pending, Splitter, StableMemory, Transport};
 use proptest::prelude::*;
 
 const OPERATIONS: u32 = 4;
@@ -68,6 +69,8 @@ struct Seen {
     result: Result<u64, CollectiveError>,
     /// Its parts of the table before and after, and of the target; none if they cannot be read.
     parts: [Option<Vec<u64>>; 3],
+    /// The words of the table's window before and after.
+    words: [Vec<u64>; 2],
     /// Whether the exchange still works, and all owners call it for the same reason.
     is_in_step: bool,
 }
@@ -155,7 +158,9 @@ impl Case {
         exchange.barrier().ok()?;
         let before = part(&mut table);
         exchange.barrier().ok()?;
+        let before_call = words(&table);
         let result = table.grow_into(&mut target, exchange);
+        let words = [before_call, words(&table)];
         let mut all = vec![0; self.owners as usize];
         let mine = [exchange.me().0.to_le_bytes()[0]];
         let is_in_step =
@@ -168,8 +173,13 @@ impl Case {
             assert_ne!(find(&mut target, self.numbers + 1), Some(true), "{self:?}");
         }
         exchange.barrier().ok();
-        Some(Seen { result, parts, is_in_step })
+        Some(Seen { result, parts, words, is_in_step })
     }
+}
+
+/// Returns the words of this owner's window.
+fn words<K: Numbers>(table: &Numbered<AnyEngine<'_>, K>) -> Vec<u64> {
+    table.transport().window().iter().map(|word| word.load(Acquire)).collect()
 }
 
 /// Returns the numbers in the parts of all owners, each once.
@@ -303,6 +313,26 @@ fn failing_operations_lose_no_key() {
     if replayed_seed().is_none() {
         assert!(grown > 5 && failed > 5, "{grown} grown, {failed} failed: nothing was tried");
     }
+}
+
+/// The engine of an owner dies during the growth. The growth fails on all owners that need it, and the
+/// table that the keys come from keeps every word.
+#[test]
+fn lost_owner_leaves_table_whole() {
+    let mut failed = [0; 3];
+    for seed in seeds(90) {
+        let _replay = Replay(seed);
+        let nth = usize::try_from(seed % 3).unwrap();
+        let kind = [Kind::Narrow, Kind::Wide, Kind::Tree][nth];
+        let case = Case { kind, shapes: [Shape::new(4), Shape::new(9)], numbers: 80, ..CASE };
+        let death = Some(Death { owner: Owner(1), after_ops: 60 + 8 * (seed % 40) });
+        for seen in case.on_sim(seed, Faults { death, ..Faults::none() }).into_iter().flatten() {
+            assert!(seen.words[0] == seen.words[1], "seed {seed}: the table has changed");
+            failed[nth] += u32::from(seen.result.is_err());
+        }
+    }
+    println!("{failed:?} failed");
+    assert!(replayed_seed().is_some() || failed.iter().all(|count| *count > 5), "{failed:?}");
 }
 
 /// Each owner opens the target alone: it is another table on each of them.

@@ -4,7 +4,7 @@
 //! The tests kill forks of owners. A fork shares the windows of its owner and has operations, spare
 //! entries and a cache of its own; its death affects only those. A kernel timer kills it with SIGKILL
 //! at a random time. It records the inserts that it has started, and their results, in its owner's
-//! window. `grow_killed.rs` kills owners.
+//! window.
 //!
 //! `PROBELINE_SOAK_SECONDS` sets how long each of these tests takes. Shared memory executes posts in
 //! their order; the soak on the simulator shuffles them.

@@ -1,9 +1,8 @@
 //! The scenarios of the model check.
 
-use super::Act::{self, Get, Put, PutIfAbsent, Remove, Replace};
+use super::Act::{Get, Put, PutIfAbsent, Remove, Replace};
 use super::rules::check_within;
-use super::{ENDS, Orders, PLAIN, Scenario, TOP};
-use crate::machine::Mutant;
+use super::{ENDS, Orders, PLAIN, Scenario, Scripts, TOP};
 use crate::mode::Mode;
 
 /// The same candidates of all keys, in the same order. Those of [`PLAIN`] cross.
@@ -11,205 +10,158 @@ const ALIKE: Orders = &[&[0, 1], &[0, 1], &[0, 1]];
 /// Three buckets, of which every key has all.
 const THREE: Orders = &[&[0, 1, 2], &[0, 2, 1], &[1, 0, 2]];
 
-type Named = (&'static str, &'static [&'static [Act]]);
-
-const TWO_KEYS: Named = ("two keys", &[&[Put(0), Get(1)], &[Put(1), Get(0)]]);
-const ONE_KEY: Named = ("one key put twice", &[&[Put(0), Get(0)], &[Put(0), Get(0)]]);
-const ONCE: Named =
-    ("one key put if absent", &[&[PutIfAbsent(0), Get(0)], &[PutIfAbsent(0), Put(0)]]);
-const OVER: Named = ("a get among puts", &[&[Put(0), Put(0)], &[Get(0), Get(0)]]);
-const REMOVED: Named = ("a remove among puts", &[&[Put(0), Remove(0)], &[Put(0), Get(0)]]);
-const REUSED: Named =
-    ("a removed bucket used again", &[&[Put(0), Remove(0), Put(1)], &[Put(1), Get(1)]]);
+const TWO_KEYS: Scripts = &[&[Put(0), Get(1)], &[Put(1), Get(0)]];
+const ONE_KEY: Scripts = &[&[Put(0), Get(0)], &[Put(0), Get(0)]];
+const ONCE: Scripts = &[&[PutIfAbsent(0), Get(0)], &[PutIfAbsent(0), Put(0)]];
+const OVER: Scripts = &[&[Put(0), Put(0)], &[Get(0), Get(0)]];
+const REMOVED: Scripts = &[&[Put(0), Remove(0)], &[Put(0), Get(0)]];
+/// A removed bucket that is used again.
+const REUSED: Scripts = &[&[Put(0), Remove(0), Put(1)], &[Put(1), Get(1)]];
 /// Another key's put takes a bucket while the client that has dropped the entry reads it again.
-const REMOVED_BEFORE: Named =
-    ("a put beside a get after a remove", &[&[Put(0), Remove(0), Get(0)], &[Put(1)]]);
+const REMOVED_BEFORE: Scripts = &[&[Put(0), Remove(0), Get(0)], &[Put(1)]];
 /// More keys than buckets.
-const CROWDED: Named = ("evictions", &[&[Put(0), Put(1)], &[Put(2), Get(0)]]);
-const CROWDED_TWICE: Named =
-    ("evictions for one key", &[&[Put(0), Put(1), Put(2)], &[Put(2), Get(2)]]);
-const THREE_CLIENTS: Named = ("three clients", &[&[Put(0)], &[Put(0)], &[Get(0)]]);
+const CROWDED: Scripts = &[&[Put(0), Put(1)], &[Put(2), Get(0)]];
+const CROWDED_TWICE: Scripts = &[&[Put(0), Put(1), Put(2)], &[Put(2), Get(2)]];
+const THREE_CLIENTS: Scripts = &[&[Put(0)], &[Put(0)], &[Get(0)]];
+const REPLACED_TWICE: Scripts =
+    &[&[Put(0), Replace(0, 0), Get(0)], &[Replace(0, 0), Replace(0, 1)]];
+const REPLACED_OR_PUT: Scripts = &[&[Put(0), Replace(0, 0)], &[Put(0), Get(0)]];
+const REPLACED_OR_REMOVED: Scripts =
+    &[&[Put(0), Replace(0, 0), Get(0)], &[Remove(0), PutIfAbsent(0)]];
+const CROWDED_SHORT: Scripts = &[&[Put(0), Put(1)], &[Put(2)]];
+const ONE_KEY_SHORT: Scripts = &[&[Put(0), Get(0)], &[Put(0)]];
+/// A key put beside a bucket that is freed.
+const MOVED: Scripts = &[&[Put(1), Remove(1), Put(0)], &[Put(0)]];
 
-const REPLACED_TWICE: Named = (
-    "a value replaced by two clients",
-    &[&[Put(0), Replace(0, 0), Get(0)], &[Replace(0, 0), Replace(0, 1)]],
-);
-const REPLACED_OR_PUT: Named =
-    ("a replacement among puts", &[&[Put(0), Replace(0, 0)], &[Put(0), Get(0)]]);
-const REPLACED_OR_REMOVED: Named = (
-    "a replacement among removes",
-    &[&[Put(0), Replace(0, 0), Get(0)], &[Remove(0), PutIfAbsent(0)]],
-);
-/// The key is present from the first put on.
-const REMOVED_WHILE_PUT: Named =
-    ("a remove of a value that is being replaced", &[&[Put(0), Put(0)], &[Remove(0)]]);
-const REPLACED_WHILE_PUT: Named =
-    ("a replacement of a value that is being replaced", &[&[Put(0), Put(0)], &[Replace(0, 0)]]);
-const UPDATES: [Named; 3] = [REPLACED_TWICE, REPLACED_OR_PUT, REPLACED_OR_REMOVED];
+const WITH_ROOM: &[Scripts] = &[TWO_KEYS, ONE_KEY, ONCE, OVER];
+const WITHOUT_ROOM: &[Scripts] = &[REMOVED, REUSED, CROWDED, CROWDED_TWICE, THREE_CLIENTS];
+const UPDATES: &[Scripts] = &[REPLACED_TWICE, REPLACED_OR_PUT, REPLACED_OR_REMOVED];
 
-const CROWDED_SHORT: Named = ("evictions", &[&[Put(0), Put(1)], &[Put(2)]]);
-const ONE_KEY_SHORT: Named = ("one key", &[&[Put(0), Get(0)], &[Put(0)]]);
+/// Scenarios, and the scripts that are checked in each.
+type Rows<'r> = &'r [(Scenario, &'r [Scripts])];
 
-const WITH_ROOM: [Named; 4] = [TWO_KEYS, ONE_KEY, ONCE, OVER];
-const WITHOUT_ROOM: [Named; 5] = [REMOVED, REUSED, CROWDED, CROWDED_TWICE, THREE_CLIENTS];
-
-fn report((name, scripts): Named, scenario: Scenario) {
-    let scenario = Scenario { scripts, ..scenario };
-    let begin = std::time::Instant::now();
-    let (states, executions) = check_within(&scenario, usize::MAX)
-        .unwrap_or_else(|stopped| panic!("{name}: {stopped:?} in {scenario:?}"));
-    let Scenario { mode, claims_with_read, tears, ordered, steals, blocks, failures, .. } =
-        scenario;
-    println!(
-        "{name}: {states} states, {executions:.3e} executions ({mode:?}, claims with reads: \
-         {claims_with_read}, tears: {tears:x?}, ordered: {ordered}, steals: {steals:?}, blocks: {blocks:?}, \
-         failures: {failures}) in {:?}",
-        begin.elapsed()
-    );
-}
-
-fn report_each(named: &[Named], scenario: Scenario) {
-    for named in named {
-        for claims_with_read in [false, true] {
-            report(*named, Scenario { claims_with_read, ..scenario });
+fn check_rows(rows: Rows<'_>) {
+    for (scenario, all) in rows {
+        for scripts in *all {
+            let scenario = Scenario { scripts, ..*scenario };
+            let found = check_within(&scenario, usize::MAX);
+            let (states, executions) =
+                found.unwrap_or_else(|stopped| panic!("{stopped:?} in {scenario:?}"));
+            println!("{states} states, {executions:.3e} executions: {scenario:?}");
         }
-        report(*named, Scenario { orders: ALIKE, claims_with_read: true, ..scenario });
     }
 }
 
-#[test]
-fn whole_words() {
-    report_each(&WITH_ROOM, Scenario { keeps: true, ..PLAIN });
-    report_each(&WITHOUT_ROOM, PLAIN);
+/// Checks each row with and without a claim along with the first READ, and with the same order of
+/// candidates.
+fn check_claims(rows: Rows<'_>) {
+    for &(scenario, all) in rows {
+        let claiming = Scenario { claims_with_read: true, ..scenario };
+        check_rows(&[(scenario, all), (claiming, all)]);
+        check_rows(&[(Scenario { orders: ALIKE, ..claiming }, all)]);
+    }
 }
 
+const KEEPS: Scenario = Scenario { keeps: true, ..PLAIN };
+const TORN: Scenario = Scenario { tears: TOP, ..PLAIN };
+const ORDERED: Scenario = Scenario { ordered: true, ..PLAIN };
+/// Clients take over claims of clients that live.
+const STEALS: Scenario = Scenario { steals: [true; 3], ..PLAIN };
+const FAILING: Scenario = Scenario { failures: 1, ..PLAIN };
+
 #[test]
-fn ordered_writes() {
-    let ordered = Scenario { ordered: true, ..PLAIN };
-    report_each(&WITH_ROOM, Scenario { keeps: true, ..ordered });
-    report_each(&WITHOUT_ROOM[..2], ordered);
+fn whole_words() {
+    check_claims(&[
+        (KEEPS, WITH_ROOM),
+        (PLAIN, WITHOUT_ROOM),
+        (Scenario { ordered: true, ..KEEPS }, WITH_ROOM),
+        (ORDERED, &[REMOVED, REUSED]),
+        (STEALS, WITH_ROOM),
+        (STEALS, &[REMOVED, REUSED, CROWDED]),
+    ]);
+    let three = Scenario { orders: THREE, buckets: 3, ..PLAIN };
+    check_rows(&[(three, &[CROWDED, REUSED])]);
 }
 
 #[test]
 fn torn_words() {
-    let torn = Scenario { tears: TOP, ..PLAIN };
-    report_each(&WITH_ROOM, Scenario { keeps: true, ..torn });
-    report_each(&WITHOUT_ROOM[..2], torn);
-    report(CROWDED_SHORT, torn);
     let ends = Scenario { tears: ENDS, ..PLAIN };
-    report_each(&WITH_ROOM, Scenario { keeps: true, ..ends });
-    report(REMOVED_BEFORE, Scenario { orders: ALIKE, ..ends });
-}
-
-/// Clients take over claims of clients that live.
-#[test]
-fn stolen_claims() {
-    let steals = Scenario { steals: [true; 3], ..PLAIN };
-    report_each(&WITH_ROOM, steals);
-    report_each(&WITHOUT_ROOM[..3], steals);
+    check_claims(&[
+        (Scenario { tears: TOP, ..KEEPS }, WITH_ROOM),
+        (TORN, &[REMOVED, REUSED]),
+        (Scenario { tears: ENDS, ..KEEPS }, WITH_ROOM),
+    ]);
+    check_rows(&[
+        (TORN, &[CROWDED_SHORT]),
+        (Scenario { orders: ALIKE, ..ends }, &[REMOVED_BEFORE]),
+    ]);
 }
 
 #[test]
 fn failures_with_late_effects() {
-    let failing = Scenario { failures: 1, ..PLAIN };
-    report_each(&[ONE_KEY_SHORT, CROWDED_SHORT], failing);
-    report_each(&[ONE_KEY_SHORT], Scenario { ordered: true, ..failing });
-    report_each(&[ONE_KEY_SHORT], Scenario { steals: [true; 3], ..failing });
+    check_claims(&[
+        (FAILING, &[ONE_KEY_SHORT, CROWDED_SHORT]),
+        (Scenario { ordered: true, ..FAILING }, &[ONE_KEY_SHORT]),
+        (Scenario { steals: [true; 3], ..FAILING }, &[ONE_KEY_SHORT]),
+    ]);
+    // A request counts as failed, and as nothing else, if its lock could not be released.
+    let locks = Scenario { mode: Mode::PartLocks, ..FAILING };
+    check_rows(&[(locks, &[&[&[Remove(0)], &[Put(0)]], &[&[Put(0), Get(0)]]])]);
 }
 
 /// Values that are replaced only if they are still those that were read.
 #[test]
 fn replacements() {
-    report_each(&UPDATES, PLAIN);
-    report_each(&UPDATES, Scenario { tears: TOP, ..PLAIN });
-    report_each(&UPDATES, Scenario { ordered: true, ..PLAIN });
-    report_each(&UPDATES, Scenario { steals: [true; 3], ..PLAIN });
-    for mode in [Mode::PartLocks, Mode::BucketLocks] {
-        report(REPLACED_OR_PUT, Scenario { mode, ..PLAIN });
-        report(REPLACED_OR_REMOVED, Scenario { mode, orders: ALIKE, ..PLAIN });
-    }
+    check_claims(&[(PLAIN, UPDATES), (TORN, UPDATES), (ORDERED, UPDATES), (STEALS, UPDATES)]);
 }
-
-/// Counts a request as failed, and as nothing else, if its lock could not be released.
-#[test]
-fn failed_lock_release() {
-    let failing = Scenario { failures: 1, mode: Mode::PartLocks, ..PLAIN };
-    report(("a lock that stays", &[&[Remove(0)], &[Put(0)]]), failing);
-    report(("a lock that stays", &[&[Put(0), Get(0)]]), failing);
-}
-
-#[test]
-fn three_candidates() {
-    report(CROWDED, Scenario { orders: THREE, buckets: 3, ..PLAIN });
-    report(REUSED, Scenario { orders: THREE, buckets: 3, ..PLAIN });
-}
-
-const SHORT: Named = ("short puts", &[&[Put(0), Get(1)], &[Put(0)]]);
-const REPLACED: Named = ("a get among removes", &[&[Put(0), Remove(0)], &[Get(0)]]);
 
 /// Blocking calls, which get and, in the mode without locks, put without a machine if they can.
 #[test]
 fn blocking_calls() {
     for blocks in [[true; 3], [false, true, true]] {
         let plain = Scenario { blocks, ..PLAIN };
-        report_each(&[TWO_KEYS, OVER], Scenario { keeps: true, ..plain });
-        report_each(&[REMOVED, THREE_CLIENTS], plain);
-        report(OVER, Scenario { tears: ENDS, ..plain });
-        report(ONE_KEY_SHORT, Scenario { failures: 1, ..plain });
-        for named in [SHORT, OVER, CROWDED_SHORT] {
-            report(named, Scenario { mode: Mode::Unlocked, ..plain });
-        }
-    }
-}
-
-/// A blocking put leaves comparisons to a machine.
-#[test]
-fn blocking_evictions() {
-    const MOVED: Named =
-        ("a key put beside a bucket that is freed", &[&[Put(1), Remove(1), Put(0)], &[Put(0)]]);
-    for blocks in [[false, true, true], [true; 3]] {
-        report(MOVED, Scenario { blocks, orders: ALIKE, ..PLAIN });
+        check_claims(&[
+            (Scenario { keeps: true, ..plain }, &[TWO_KEYS, OVER]),
+            (plain, &[REMOVED, THREE_CLIENTS]),
+        ]);
+        check_rows(&[
+            (Scenario { tears: ENDS, ..plain }, &[OVER]),
+            (Scenario { failures: 1, ..plain }, &[ONE_KEY_SHORT]),
+            (Scenario { mode: Mode::Unlocked, ..plain }, &[OVER, CROWDED_SHORT]),
+            // A blocking put leaves comparisons to a machine.
+            (Scenario { orders: ALIKE, ..plain }, &[MOVED]),
+        ]);
     }
 }
 
 /// The paper's modes: no wrong value, and in those with locks no stale one, no key twice, and no lock
 /// left. A request that waits too long may give up.
 #[test]
-fn modes_with_locks() {
+fn modes() {
     for mode in [Mode::PartLocks, Mode::BucketLocks] {
-        for named in [SHORT, REPLACED, CROWDED_SHORT, THREE_CLIENTS] {
-            report(named, Scenario { mode, ..PLAIN });
-            report(named, Scenario { mode, orders: ALIKE, ..PLAIN });
-        }
+        let plain = Scenario { mode, ..PLAIN };
+        let alike = Scenario { orders: ALIKE, ..plain };
+        let scripts: &[Scripts] =
+            &[&[&[Put(0), Remove(0)], &[Get(0)]], CROWDED_SHORT, THREE_CLIENTS];
+        check_rows(&[
+            (plain, scripts),
+            (alike, scripts),
+            (plain, &[REPLACED_OR_PUT]),
+            (alike, &[REPLACED_OR_REMOVED]),
+        ]);
     }
-    report(ONE_KEY, Scenario { mode: Mode::PartLocks, ..PLAIN });
-    report(OVER, Scenario { mode: Mode::PartLocks, ..PLAIN });
-}
-
-#[test]
-fn mode_without_lock() {
-    for named in [TWO_KEYS, ONE_KEY, OVER, REMOVED, CROWDED] {
-        report(named, Scenario { mode: Mode::Unlocked, ..PLAIN });
-    }
-}
-
-/// Checks that the mutant fails the check and that the scenario passes without it.
-fn is_detected((name, scripts): Named, mutant: Scenario) {
-    let mutant = Scenario { scripts, ..mutant };
-    match check_within(&mutant, usize::MAX) {
-        Ok(states) => panic!("{name}: {:?} is not detected in {states:?}", mutant.mutant),
-        Err(stopped) => println!("as it must be: {stopped:?}"),
-    }
-    report((name, scripts), Scenario { mutant: Mutant::None, ..mutant });
+    check_rows(&[
+        (Scenario { mode: Mode::PartLocks, ..PLAIN }, &[ONE_KEY, OVER]),
+        (Scenario { mode: Mode::Unlocked, ..PLAIN }, &[TWO_KEYS, ONE_KEY, OVER, REMOVED, CROWDED]),
+    ]);
 }
 
 /// A remove or a replacement that passes the torn claim of its key finds no key, although the key is
-/// present all the time.
+/// present all the time. [`random`](super::random) finds the mutant that believes it.
 #[test]
 fn torn_claim_is_no_absence() {
-    let torn = Scenario { tears: ENDS, keeps: true, ..PLAIN };
-    for named in [REMOVED_WHILE_PUT, REPLACED_WHILE_PUT] {
-        report(named, Scenario { tears: TOP, ..torn });
-        is_detected(named, Scenario { mutant: Mutant::TrustsTornClaims, ..torn });
-    }
+    let scripts: &[Scripts] =
+        &[&[&[Put(0), Put(0)], &[Remove(0)]], &[&[Put(0), Put(0)], &[Replace(0, 0)]]];
+    let [top, ends] = [TOP, ENDS].map(|tears| Scenario { tears, ..KEEPS });
+    check_rows(&[(top, scripts), (ends, scripts)]);
 }

@@ -14,7 +14,7 @@ use super::keys::Keys;
 use super::member::{Member, THREADS, preempted_share, run_pinned};
 use super::rank::{Rank, Work};
 use super::ratio::{LOADS, Rates, Row, What};
-use super::sets::{Do, Kind, Set};
+use super::sets::{Do, Peer, Set, peers};
 use super::tables::{TableKey, VARIANTS, Variant};
 
 /// The share of the buckets, in thousandths, that the inserts of some rounds fill together, centred
@@ -26,12 +26,6 @@ const WINDOW: u64 = 30;
 const MAX_PEER_LOAD: u64 = 850;
 /// The share that the inserts of another set fill. Its keys stay: removing them leaves tombstones.
 const PEER_WINDOW: u64 = 40;
-/// Bytes of the longest text about a thread's table.
-const ABOUT_BYTES: usize = 256;
-/// Memory of the largest other set by that of a table with as many buckets: papaya allocates 32
-/// bytes a key.
-const PEER_BYTES_PER_BYTE: u64 = 6;
-
 /// Measure the table beside the machine's limits and other sets
 #[derive(Clone, Debug, Parser)]
 #[command(name = "bench-speed", version)]
@@ -41,11 +35,10 @@ pub(crate) struct Args {
     #[arg(value_parser = widths())]
     pub(crate) words: Vec<Width>,
 
-    /// Sizes of the table in MiB, all ranks together, including the entries of wide keys; below
-    /// 2048, caches raise the rates
-    #[arg(long, default_value = "2048", value_delimiter = ',', value_name = "MIB,...")]
-    #[arg(value_parser = value_parser!(u64).range(1..=1 << 20))]
-    pub(crate) table_mib: Vec<u64>,
+    /// Size of the table in MiB, all ranks together, including the entries of wide keys; below 2048,
+    /// caches raise the rates
+    #[arg(long, default_value_t = 2048, value_name = "MIB", value_parser = value_parser!(u64).range(1..=1 << 20))]
+    table_mib: u64,
 
     /// Rounds; medians are reported
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = value_parser!(u32).range(1..=999))]
@@ -70,16 +63,6 @@ pub(crate) struct Args {
     #[arg(long)]
     without_peers: bool,
 
-    /// Size in MiB of a table with as many buckets as the other sets have keys and gaps [default: a
-    /// quarter of the table], rounded down to a power of two of buckets. A smaller size favours the
-    /// other sets; a larger size takes minutes to fill
-    #[arg(long, value_name = "MIB", value_parser = value_parser!(u64).range(1..=1 << 20))]
-    peer_mib: Option<u64>,
-
-    /// Exit with status 1 if a target is missed
-    #[arg(long)]
-    pub(crate) check: bool,
-
     // `cargo bench` adds it.
     #[arg(long, hide = true, action = ArgAction::SetTrue)]
     bench: bool,
@@ -97,8 +80,7 @@ type Report = (String, Vec<Row>);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Width {
     name: &'static str,
-    /// Measures tables of this number of bytes.
-    pub(crate) run: fn(&Args, u64) -> Result<Report>,
+    pub(crate) run: fn(&Args) -> Result<Report>,
 }
 
 const WIDTHS: [Width; 4] = [
@@ -113,24 +95,13 @@ fn widths() -> impl TypedValueParser<Value = Width> {
         .try_map(|name| WIDTHS.into_iter().find(|of| of.name == name).ok_or("an unknown width"))
 }
 
-fn run<K: TableKey>(args: &Args, size: u64) -> Result<Report> {
-    let peer_size = args.peer_mib.map_or(size / 4, |mib| mib << 20).min(size);
-    let peers = if args.without_peers { 0 } else { PEER_BYTES_PER_BYTE * peer_size };
-    let needed = 2 * size + peers;
-    if let Some(available) = probeline_pin::memory_available().filter(|bytes| *bytes < needed) {
-        return Err(format!(
-            "two tables and the other sets need {} MiB, and {} MiB are available: take a smaller \
-             --table-mib or --peer-mib, or --without-peers",
-            needed >> 20,
-            available >> 20
-        )
-        .into());
-    }
+fn run<K: TableKey>(args: &Args) -> Result<Report> {
+    let size = args.table_mib << 20;
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo.lines().find(|line| line.starts_with("model name"));
     let cpu = model.and_then(|line| line.split_once(": ")).map_or("unknown CPU", |(_, name)| name);
     let Args { rounds, milliseconds, .. } = args;
-    let (mib, time, set) = (size >> 20, Duration::from_millis(*milliseconds), Mutex::new(None));
+    let (mib, time, set) = (args.table_mib, Duration::from_millis(*milliseconds), Mutex::new(None));
     let keys = if K::WORDS == 1 { "63 bits".into() } else { format!("{} words", K::WORDS) };
     let about =
         format!("{cpu}\ntable of {mib} MiB, keys of {keys}, {rounds} rounds of {milliseconds} ms");
@@ -140,7 +111,8 @@ fn run<K: TableKey>(args: &Args, size: u64) -> Result<Report> {
         let bucket_bytes = 8 * K::WORDS_PER_BUCKET;
         let buckets = size / bucket_bytes / 16 * 16;
         // The other sets have a power of two, so that their load factor is that of the table.
-        let peer_buckets = 1 << (peer_size / bucket_bytes).max(1).ilog2();
+        // A quarter of the size: filling more takes minutes.
+        let peer_buckets = 1 << (size / 4 / bucket_bytes).max(1).ilog2();
         Bench::<K> { args, time, buckets, peer_buckets, member, set, rates, about }.measure()
     })?;
     Ok(results.swap_remove(0))
@@ -202,10 +174,10 @@ impl<K: TableKey> Tables<K> {
         let filled = self.count;
         let [alone, shared] = &mut self.ranks;
         if let Some(rank) = alone {
-            self.count = rank.truncate(filled, &mut Alone)?;
+            self.count = K::truncate(&mut rank.table, filled, &mut Alone)?;
         }
         if let Some(rank) = shared {
-            self.count = rank.truncate(filled, &mut member.exchange)?;
+            self.count = K::truncate(&mut rank.table, filled, &mut member.exchange)?;
         }
         Ok(member.exchange.barrier()?)
     }
@@ -231,8 +203,8 @@ impl<K: TableKey> Bench<'_, K> {
             let mut tables = self.open(variant)?;
             for load in LOADS {
                 self.rounds(&mut tables, load, &Work::OF_RANKS, None)?;
-                for kind in Kind::ALL.into_iter().filter(|_| at == 0 && !self.args.without_peers) {
-                    self.beside(kind, &mut tables, load)?;
+                for peer in peers().into_iter().filter(|_| at == 0 && !self.args.without_peers) {
+                    self.beside(&peer, &mut tables, load)?;
                 }
             }
         }
@@ -246,17 +218,14 @@ impl<K: TableKey> Bench<'_, K> {
         let mut tables = Tables { name, ranks: [None, None], count: 0 };
         for (ranks, rank) in (1..).zip(&mut tables.ranks) {
             self.member.say(&format!("{name}: opening a table of {ranks} rank(s)"));
-            let (mut alone, mut about) = (probeline_exchange::threads(1), String::new());
+            let mut alone = probeline_exchange::threads(1);
             let Member { me, place, exchange, .. } = &mut *self.member;
             if let Some(exchange) = if ranks == 1 { alone.get_mut(*me) } else { Some(exchange) } {
                 let opened = Rank::open(variant, self.buckets, place.memory, exchange)?;
-                about = format!("\n{name}, {ranks} rank(s), {}: {}", place.cpu, opened.pages());
+                let (cpu, pages) = (place.cpu, opened.table.transport().pages());
+                self.about += &format!("\n{name}, {ranks} rank(s), {cpu}: {pages}");
                 *rank = Some(opened);
             }
-            let mut all = [[b' '; ABOUT_BYTES]; THREADS];
-            let mine = format!("{about:ABOUT_BYTES$}");
-            self.member.exchange.all_gather(mine.as_bytes(), all.as_flattened_mut())?;
-            all.iter().for_each(|text| self.about += String::from_utf8_lossy(text).trim_end());
         }
         Ok(tables)
     }
@@ -328,22 +297,18 @@ impl<K: TableKey> Bench<'_, K> {
     }
 
     /// Measures rounds in which another set and the tables take turns.
-    fn beside(&mut self, kind: Kind, tables: &mut Tables<K>, load: u64) -> Result<()> {
-        let (name, threads) = (kind.name(), if kind.is_concurrent() { THREADS } else { 1 });
+    fn beside(&mut self, peer: &Peer<K>, tables: &mut Tables<K>, load: u64) -> Result<()> {
+        let (name, threads) = (peer.name, if peer.is_concurrent { THREADS } else { 1 });
         let set_load = load.min(MAX_PEER_LOAD);
         let count = part(self.peer_buckets, set_load - PEER_WINDOW / 2);
         let capacity = part(self.peer_buckets, set_load + PEER_WINDOW / 2);
         let shown = set_load as f64 / 1e3;
         self.member.say(&format!("{name}: {count} keys, a load factor of {shown:.2}"));
-        let set = self.share(kind, usize::try_from(capacity)?)?;
+        let set = self.share(peer, usize::try_from(capacity)?)?;
         self.member.fill(threads, 0..count, |keys| set(Do::Insert, keys))?;
         // Fewer huge pages than the table has are in the table's favour.
-        let (tenths, table, huge) =
-            (load / 100, (self.peer_buckets * K::WORDS_PER_BUCKET) >> 17, huge_mib());
-        self.about += &format!(
-            "\n{name}, load 0.{tenths}: {huge} MiB in huge pages; a table of as many buckets has \
-             {table} MiB"
-        );
+        let (tenths, huge) = (load / 100, huge_mib());
+        self.about += &format!("\n{name}, load 0.{tenths}: {huge} MiB in huge pages");
         let quota = (capacity - count) / (u64::from(self.args.rounds) * threads as u64);
         let run = &mut |_: usize, work: Work, keys: &[K]| {
             set(if work.is_insert() { Do::Insert } else { Do::Find }, keys)
@@ -354,12 +319,12 @@ impl<K: TableKey> Bench<'_, K> {
     }
 
     /// Returns a set that all threads share, created by the first one and so on its NUMA node.
-    fn share(&mut self, kind: Kind, keys: usize) -> Result<Set<K>> {
+    fn share(&mut self, peer: &Peer<K>, keys: usize) -> Result<Set<K>> {
         let slot = || self.set.lock().unwrap_or_else(PoisonError::into_inner);
         if self.member.me == 0 {
             // The former set is freed first.
             slot().take();
-            *slot() = Some(kind.create(keys));
+            *slot() = Some((peer.create)(keys));
         }
         self.member.exchange.barrier()?;
         Ok(slot().clone().ok_or("there is no set")?)

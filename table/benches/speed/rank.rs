@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use probeline_exchange::Thread;
-use probeline_pin::{NodeId, Pages};
+use probeline_pin::NodeId;
 use probeline_table::{Ended, Intent, Outcome};
 use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
 
@@ -28,9 +28,7 @@ pub(crate) enum Work {
     /// Accesses of the table's windows without a table: the limits of the machine's memory.
     DependentReads,
     PrefetchedReads,
-    KeyedReads,
     ReadsThenSwaps,
-    KeyedReadsThenSwaps,
 }
 
 impl Work {
@@ -38,13 +36,8 @@ impl Work {
     pub(crate) const OF_RANKS: [Self; 5] =
         [Self::Insert, Self::Find, Self::InsertBatch, Self::Hit, Self::FindBatch];
     /// The limits of memory, as [`Rank::limits`] returns them.
-    pub(crate) const LIMITS: [Self; 5] = [
-        Self::DependentReads,
-        Self::PrefetchedReads,
-        Self::KeyedReads,
-        Self::ReadsThenSwaps,
-        Self::KeyedReadsThenSwaps,
-    ];
+    pub(crate) const LIMITS: [Self; 3] =
+        [Self::DependentReads, Self::PrefetchedReads, Self::ReadsThenSwaps];
 
     /// Returns whether it wants new keys.
     pub(crate) fn is_insert(self) -> bool {
@@ -54,7 +47,7 @@ impl Work {
 
 /// One rank, in its thread.
 pub(crate) struct Rank<K: TableKey> {
-    table: Table<K>,
+    pub(crate) table: Table<K>,
     outcomes: Vec<Outcome>,
     found: Vec<bool>,
 }
@@ -72,11 +65,6 @@ impl<K: TableKey> Rank<K> {
         Ok(Self { table, outcomes: vec![Outcome::Full; BLOCK], found: vec![false; BLOCK] })
     }
 
-    /// Returns the pages of this rank's window.
-    pub(crate) fn pages(&self) -> Pages {
-        self.table.transport().pages()
-    }
-
     /// Measures the limits of the memory of all owners, each for `time`: rates of [`Work::LIMITS`].
     pub(crate) fn limits(&self, time: Duration) -> Result<[f64; Work::LIMITS.len()]> {
         let engine = self.table.transport();
@@ -88,13 +76,7 @@ impl<K: TableKey> Rank<K> {
             engine.direct(Segment { start, words }).ok_or("the CPU cannot load a window")
         };
         let windows: Vec<_> = (0..geometry.owners).map(window).collect::<Result<_, _>>()?;
-        measure(&windows, time)
-    }
-
-    /// Removes the keys inserted since the table held the first `count`, and perhaps others of
-    /// them; returns how many of the first remain. All ranks call it, with none at work.
-    pub(crate) fn truncate(&mut self, count: u64, exchange: &mut impl Exchange) -> Result<u64> {
-        K::truncate(&mut self.table, count, exchange)
+        Ok(measure(&windows, time))
     }
 
     /// Does `work` with all keys; returns how many had the expected outcome.

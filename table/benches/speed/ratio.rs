@@ -4,13 +4,12 @@ use core::fmt::{self, Display};
 use std::collections::HashMap;
 
 use super::rank::Work;
-use super::sets::Kind;
+use super::sets::peers;
 use super::tables::Variant;
 
-use By::{BestSet, HalfLimit, Limit, OneRank, Own, OwnTime, UnsharedSet};
+use By::{BestSet, OneRank, Own, OwnTime, UnsharedSet};
 use Work::{
-    DependentReads, Find, FindBatch, Hit, Insert, InsertBatch, KeyedReads, KeyedReadsThenSwaps,
-    PrefetchedReads, ReadsThenSwaps,
+    DependentReads, Find, FindBatch, Hit, Insert, InsertBatch, PrefetchedReads, ReadsThenSwaps,
 };
 
 /// Load factors that are measured, in thousandths.
@@ -24,11 +23,6 @@ const SCALING: f64 = 1.7;
 enum By {
     /// The rate of other work on the same table or on its memory.
     Own(Work),
-    /// One of two limits of the table's memory: addresses computed, or chosen by keys in memory.
-    Limit(Work, Work),
-    /// Half of a limit of the table's memory: an operation accesses two random lines, the second
-    /// after the first.
-    HalfLimit(Work),
     /// As `Own`, for a ratio of times.
     OwnTime(Work),
     /// The rate of the fastest set that threads share, in the rounds in which both took turns if
@@ -40,79 +34,39 @@ enum By {
     OneRank(Work),
 }
 
-/// A ratio: ranks, name, work, divisor, targets by load factor.
-type Ratio = (usize, &'static str, Work, By, Targets);
-type Targets = &'static [(u64, f64)];
+/// A ratio: ranks, name, work, divisor, targets of narrow and of wide keys by load factor.
+type Ratio = (usize, &'static str, Work, By, [Targets; 2]);
+type Targets = Option<[f64; 2]>;
 
-const FINDS_FASTER: Targets = &[(500, 3.0), (900, 2.0)];
-const INSERTS_FASTER: Targets = &[(500, 2.5), (900, 1.5)];
-const OVERLAPPED: Targets = &[(500, 2.5)];
-const NO_SLOWER: Targets = &[(500, 1.5), (900, 1.0)];
-const FINDS_BY_BEST: &str = "batched finds / finds of the best concurrent set";
-const INSERTS_BY_BEST: &str = "batched inserts / inserts of the best concurrent set";
 const FINDS_BY_READS: &str = "batched finds / prefetched reads";
 const INSERTS_BY_SWAPS: &str = "batched inserts / prefetched read-then-CAS";
-const FINDS_BY_KEYED: &str = "batched finds / prefetched reads, keys in memory";
-const INSERTS_BY_KEYED: &str = "batched inserts / prefetched read-then-CAS, keys in memory";
-const COMPUTED_READS: By = Limit(PrefetchedReads, KeyedReads);
-const LOADED_READS: By = Limit(KeyedReads, PrefetchedReads);
-const COMPUTED_SWAPS: By = Limit(ReadsThenSwaps, KeyedReadsThenSwaps);
-const LOADED_SWAPS: By = Limit(KeyedReadsThenSwaps, ReadsThenSwaps);
-const HIT_BY_READ: &str = "time of a hit / time of a dependent read";
-const FINDS_BY_BLOCKING: &str = "batched finds / blocking finds";
-const INSERTS_BY_BLOCKING: &str = "batched inserts / blocking inserts";
-const FINDS_BY_UNSHARED: &str = "batched finds / finds of hashbrown";
-const INSERTS_BY_UNSHARED: &str = "batched inserts / inserts of hashbrown";
+const FINDS_BY_BEST: &str = "batched finds / finds of the best concurrent set";
+const INSERTS_BY_BEST: &str = "batched inserts / inserts of the best concurrent set";
+const FINDS_FASTER: Targets = Some([3.0, 2.0]);
+const INSERTS_FASTER: Targets = Some([2.5, 1.5]);
+const NO_SLOWER: Targets = Some([1.5, 1.0]);
+const WIDE_FASTER: Targets = Some([1.5, 1.5]);
+const NONE: [Targets; 2] = [None; 2];
 
-const NARROW_RATIOS: [Ratio; 19] = [
-    (1, FINDS_BY_READS, FindBatch, COMPUTED_READS, &[(500, 0.75), (900, 0.45)]),
-    (1, FINDS_BY_KEYED, FindBatch, LOADED_READS, &[]),
-    (1, INSERTS_BY_SWAPS, InsertBatch, COMPUTED_SWAPS, &[(500, 0.55), (900, 0.2)]),
-    (1, INSERTS_BY_KEYED, InsertBatch, LOADED_SWAPS, &[]),
-    (1, FINDS_BY_BLOCKING, FindBatch, Own(Find), OVERLAPPED),
-    (1, INSERTS_BY_BLOCKING, InsertBatch, Own(Insert), OVERLAPPED),
-    (1, FINDS_BY_BEST, FindBatch, BestSet(Find), FINDS_FASTER),
-    (1, INSERTS_BY_BEST, InsertBatch, BestSet(Insert), INSERTS_FASTER),
-    (1, FINDS_BY_UNSHARED, FindBatch, UnsharedSet(Find), NO_SLOWER),
-    (1, INSERTS_BY_UNSHARED, InsertBatch, UnsharedSet(Insert), NO_SLOWER),
-    (1, HIT_BY_READ, Hit, OwnTime(DependentReads), &[(500, 1.3), (900, 1.3)]),
-    (2, FINDS_BY_READS, FindBatch, COMPUTED_READS, &[]),
-    (2, FINDS_BY_KEYED, FindBatch, LOADED_READS, &[]),
-    (2, INSERTS_BY_SWAPS, InsertBatch, COMPUTED_SWAPS, &[]),
-    (2, INSERTS_BY_KEYED, InsertBatch, LOADED_SWAPS, &[]),
-    (2, FINDS_BY_BEST, FindBatch, BestSet(Find), FINDS_FASTER),
-    (2, INSERTS_BY_BEST, InsertBatch, BestSet(Insert), INSERTS_FASTER),
-    (2, "batched finds / those of one rank", FindBatch, OneRank(PrefetchedReads), &[]),
-    (2, "batched inserts / those of one rank", InsertBatch, OneRank(ReadsThenSwaps), &[]),
+/// The limit of inserts leaves out the WRITE of a wide key's entry, to lines that follow each other.
+#[rustfmt::skip]
+const RATIOS: [Ratio; 15] = [
+    (1, FINDS_BY_READS, FindBatch, Own(PrefetchedReads), [Some([0.75, 0.45]), None]),
+    (1, INSERTS_BY_SWAPS, InsertBatch, Own(ReadsThenSwaps), [Some([0.55, 0.2]), None]),
+    (1, "batched finds / blocking finds", FindBatch, Own(Find), [Some([2.5, 0.0]), None]),
+    (1, "batched inserts / blocking inserts", InsertBatch, Own(Insert), [Some([2.5, 0.0]), None]),
+    (1, FINDS_BY_BEST, FindBatch, BestSet(Find), [FINDS_FASTER, None]),
+    (1, INSERTS_BY_BEST, InsertBatch, BestSet(Insert), [INSERTS_FASTER, None]),
+    (1, "batched finds / finds of hashbrown", FindBatch, UnsharedSet(Find), [NO_SLOWER, None]),
+    (1, "batched inserts / inserts of hashbrown", InsertBatch, UnsharedSet(Insert), [NO_SLOWER, None]),
+    (1, "time of a hit / time of a dependent read", Hit, OwnTime(DependentReads), [Some([1.3, 1.3]), None]),
+    (2, FINDS_BY_READS, FindBatch, Own(PrefetchedReads), NONE),
+    (2, INSERTS_BY_SWAPS, InsertBatch, Own(ReadsThenSwaps), NONE),
+    (2, FINDS_BY_BEST, FindBatch, BestSet(Find), [FINDS_FASTER, WIDE_FASTER]),
+    (2, INSERTS_BY_BEST, InsertBatch, BestSet(Insert), [INSERTS_FASTER, WIDE_FASTER]),
+    (2, "batched finds / those of one rank", FindBatch, OneRank(PrefetchedReads), NONE),
+    (2, "batched inserts / those of one rank", InsertBatch, OneRank(ReadsThenSwaps), NONE),
 ];
-
-const WIDE_FASTER: Targets = &[(500, 1.5), (900, 1.5)];
-const FINDS_BY_TWO_READS: &str = "batched finds / half the prefetched reads (2 lines a find)";
-const INSERTS_BY_ONE_SWAP: &str = "batched inserts / prefetched read-then-CAS (1 line, no entry)";
-const TWO_READS: By = HalfLimit(PrefetchedReads);
-const ONE_SWAP: By = Own(ReadsThenSwaps);
-
-/// The limit of inserts leaves out the WRITE of the entry, to lines that follow each other.
-const WIDE_RATIOS: [Ratio; 13] = [
-    (1, FINDS_BY_TWO_READS, FindBatch, TWO_READS, &[]),
-    (1, INSERTS_BY_ONE_SWAP, InsertBatch, ONE_SWAP, &[]),
-    (1, FINDS_BY_BLOCKING, FindBatch, Own(Find), &[]),
-    (1, INSERTS_BY_BLOCKING, InsertBatch, Own(Insert), &[]),
-    (1, FINDS_BY_BEST, FindBatch, BestSet(Find), &[]),
-    (1, INSERTS_BY_BEST, InsertBatch, BestSet(Insert), &[]),
-    (1, FINDS_BY_UNSHARED, FindBatch, UnsharedSet(Find), &[]),
-    (1, INSERTS_BY_UNSHARED, InsertBatch, UnsharedSet(Insert), &[]),
-    (1, HIT_BY_READ, Hit, OwnTime(DependentReads), &[]),
-    (2, FINDS_BY_TWO_READS, FindBatch, TWO_READS, &[]),
-    (2, INSERTS_BY_ONE_SWAP, InsertBatch, ONE_SWAP, &[]),
-    (2, FINDS_BY_BEST, FindBatch, BestSet(Find), WIDE_FASTER),
-    (2, INSERTS_BY_BEST, InsertBatch, BestSet(Insert), WIDE_FASTER),
-];
-
-/// Returns the ratios of a table of keys of this width.
-fn ratios(words: usize) -> &'static [Ratio] {
-    if words == 1 { &NARROW_RATIOS } else { &WIDE_RATIOS }
-}
 
 /// A ratio of two measurements.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,8 +80,6 @@ pub(crate) struct Row {
     pub(crate) baseline: f64,
     /// The least ratio of rates, or the largest of times.
     pub(crate) target: Option<f64>,
-    /// Whether `baseline` is the lowest limit of this work.
-    pub(crate) holds: bool,
 }
 
 impl Row {
@@ -148,8 +100,7 @@ impl Display for Row {
         let (unit, side) = if self.is_time { ("ns", "<=") } else { ("M/s", ">=") };
         write!(f, "{name:62} {case:30} {measured:8.1} {baseline:8.1} {unit:3} {ratio:7.3}")?;
         let verdict = if self.is_met() == Some(true) { "met" } else { "MISSED" };
-        self.target.map_or(Ok(()), |target| write!(f, "  {side} {target:.2} {verdict}"))?;
-        if self.holds { write!(f, "  (the lower limit)") } else { Ok(()) }
+        self.target.map_or(Ok(()), |target| write!(f, "  {side} {target:.2} {verdict}"))
     }
 }
 
@@ -186,17 +137,16 @@ impl Rates {
     fn pair(&self, what: What, by: By) -> Option<(f64, f64)> {
         let rate = self.median(what)?;
         let (work, is_concurrent) = match by {
-            Own(work) | OwnTime(work) | Limit(work, _) => {
+            Own(work) | OwnTime(work) => {
                 return Some((rate, self.median(What { work, ..what })?));
             }
-            HalfLimit(work) => return Some((rate, self.median(What { work, ..what })? / 2.0)),
             OneRank(_) => return Some((rate, self.median(What { threads: 1, ..what })?)),
             BestSet(work) => (work, true),
             UnsharedSet(work) => (work, false),
         };
-        let sets = Kind::ALL.into_iter().filter(|kind| kind.is_concurrent() == is_concurrent);
+        let sets = peers::<u64>().into_iter().filter(|peer| peer.is_concurrent == is_concurrent);
         let rate_of = |set| Some((self.median(What { system: set, work, ..what })?, set));
-        let rates = sets.filter_map(|kind| rate_of(kind.name()));
+        let rates = sets.filter_map(|peer| rate_of(peer.name));
         let (divisor, set) = rates.max_by(|one, other| one.0.total_cmp(&other.0))?;
         Some((self.median(What { beside: Some(set), ..what }).unwrap_or(rate), divisor))
     }
@@ -205,34 +155,31 @@ impl Rates {
     /// the first table.
     pub(crate) fn rows(&self, words: usize, tables: &[Variant]) -> Vec<Row> {
         let mut rows = Vec::new();
-        for &(threads, name, work, by, targets) in ratios(words) {
-            for load in LOADS {
+        for &(threads, name, work, by, targets) in &RATIOS {
+            for (nth, load) in LOADS.into_iter().enumerate() {
                 for (at, &Variant { name: system, .. }) in tables.iter().enumerate() {
                     let what = What { system, beside: None, threads, load, work };
-                    let Some((rate, divisor)) = self.pair(what, by) else { continue };
+                    let Some((rate, mut divisor)) = self.pair(what, by) else { continue };
+                    let (mut case, is_time) = (String::new(), matches!(by, OwnTime(_)));
+                    if words > 1 && name == FINDS_BY_READS {
+                        // The second line after the first.
+                        (divisor, case) = (divisor / 2.0, ", two reads each".into());
+                    }
                     let target = match by {
-                        OneRank(limit) => {
+                        OneRank(limit) if words == 1 => {
                             let limits = self.pair(What { work: limit, ..what }, by);
                             limits.map(|(two, one)| (two / one).min(SCALING))
                         }
-                        _ => targets.iter().find(|(of, _)| *of == load).map(|(_, ratio)| *ratio),
+                        _ => targets[usize::from(words > 1)].map(|targets| targets[nth]),
                     };
-                    let other = |limit| self.median(What { work: limit, ..what });
-                    let holds = match by {
-                        Limit(_, limit) => other(limit).is_none_or(|other| divisor <= other),
-                        _ => false,
-                    };
-                    let is_time = matches!(by, OwnTime(_));
                     let unit = |rate| if is_time { 1e9 / rate } else { rate / 1e6 };
-                    let ranks = if threads == 1 { "1 rank" } else { "2 ranks" };
                     rows.push(Row {
                         name,
-                        case: format!("{ranks}, load 0.{}, {system}", load / 100),
+                        case: format!("{threads} rank(s), load 0.{}, {system}{case}", load / 100),
                         is_time,
                         measured: unit(rate),
                         baseline: unit(divisor),
-                        target: target.filter(|_| at == 0),
-                        holds,
+                        target: target.filter(|target| at == 0 && *target > 0.0),
                     });
                 }
             }

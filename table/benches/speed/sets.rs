@@ -19,45 +19,23 @@ pub(crate) enum Do {
 }
 
 /// A kind of set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Hashbrown,
-    Dashmap,
-    SccSet,
-    SccIndex,
-    Papaya,
+pub(crate) struct Peer<K> {
+    pub(crate) name: &'static str,
+    /// Whether threads can use it at the same time.
+    pub(crate) is_concurrent: bool,
+    /// Creates an empty set with room for this number of keys.
+    pub(crate) create: fn(usize) -> Set<K>,
 }
 
-impl Kind {
-    /// All kinds, in the order of measurements.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Hashbrown, Self::Dashmap, Self::SccSet, Self::SccIndex, Self::Papaya];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Hashbrown => "hashbrown",
-            Self::Dashmap => "dashmap",
-            Self::SccSet => "scc HashSet",
-            Self::SccIndex => "scc HashIndex",
-            Self::Papaya => "papaya",
-        }
-    }
-
-    /// Returns whether threads can use it at the same time.
-    pub(crate) fn is_concurrent(self) -> bool {
-        self != Self::Hashbrown
-    }
-
-    /// Creates an empty set with room for this number of keys.
-    pub(crate) fn create<K: Key>(self, keys: usize) -> Set<K> {
-        match self {
-            Self::Hashbrown => hashbrown(keys),
-            Self::Dashmap => dashmap(keys),
-            Self::SccSet => scc_set(keys),
-            Self::SccIndex => scc_index(keys),
-            Self::Papaya => papaya(keys),
-        }
-    }
+/// Returns all kinds, in the order of measurements.
+pub(crate) fn peers<K: Key>() -> [Peer<K>; 5] {
+    [
+        Peer { name: "hashbrown", is_concurrent: false, create: hashbrown },
+        Peer { name: "dashmap", is_concurrent: true, create: dashmap },
+        Peer { name: "scc HashSet", is_concurrent: true, create: scc_set },
+        Peer { name: "scc HashIndex", is_concurrent: true, create: scc_index },
+        Peer { name: "papaya", is_concurrent: true, create: papaya },
+    ]
 }
 
 fn count<K: Key>(keys: &[K], mut holds: impl FnMut(K) -> bool) -> usize {

@@ -24,14 +24,12 @@ const OPERATIONS: u32 = 2;
 pub(crate) struct Variant {
     pub(crate) name: &'static str,
     probing: Probing,
-    huge: HugePages,
 }
 
-pub(crate) const VARIANTS: [Variant; 4] = [
-    Variant { name: "linear", probing: Probing::Linear, huge: HugePages::Try },
-    Variant { name: "lines", probing: Probing::Lines, huge: HugePages::Try },
-    Variant { name: "double-hash", probing: Probing::DoubleHash, huge: HugePages::Try },
-    Variant { name: "lines-4k", probing: Probing::Lines, huge: HugePages::Never },
+pub(crate) const VARIANTS: [Variant; 3] = [
+    Variant { name: "linear", probing: Probing::Linear },
+    Variant { name: "lines", probing: Probing::Lines },
+    Variant { name: "double-hash", probing: Probing::DoubleHash },
 ];
 
 /// The table of keys `K`.
@@ -41,7 +39,7 @@ pub(crate) type Table<K> =
 impl Variant {
     /// Returns the parameters of the searches, the others as in `defaults`.
     fn config(self, defaults: Config) -> Config {
-        let Self { probing, .. } = self;
+        let probing = self.probing;
         // One line a step by double hashing.
         let chunk_buckets = if probing == Probing::DoubleHash { 8 } else { defaults.chunk_buckets };
         let most = u32::try_from(defaults.buckets_per_owner).unwrap_or(u32::MAX);
@@ -58,7 +56,7 @@ impl Variant {
         exchange: &mut Thread,
     ) -> Result<Table<K>> {
         let (config, sizes) = K::config(self, buckets_per_owner);
-        let memory = MemoryPolicy { node, huge: self.huge };
+        let memory = MemoryPolicy { node, huge: HugePages::Try };
         let engine = Builder::new(sizes).memory(memory).open(exchange)?;
         let operations = vec![OperationOf::<K::Kind>::EMPTY; OPERATIONS as usize];
         Ok(Set::open(engine, config, operations, exchange)?)
@@ -76,7 +74,8 @@ pub(crate) trait TableKey: Key {
         buckets_per_owner: u64,
     ) -> (<Self::Kind as probeline_pipeline::Kind>::Config, Sizes);
 
-    /// See [`Rank::truncate`](super::rank::Rank::truncate).
+    /// Removes the keys inserted since the table held the first `count`, and perhaps others of
+    /// them; returns how many of the first remain. All ranks call it, with none at work.
     fn truncate(table: &mut Table<Self>, count: u64, exchange: &mut impl Exchange) -> Result<u64>;
 }
 

@@ -197,26 +197,19 @@ fn put_all<B: Host<Kind: Keys>>(
         let results = results.get_mut(..keys.len()).unwrap_or_default();
         batch(target, keys, results).map_err(stopped)?;
         failure = Ok(true);
-        let mut failed = 0;
-        for (at, result) in results.iter().enumerate() {
+        for result in &*results {
             match *result {
                 Ok(Outcome::Found | Outcome::Inserted) => {}
                 Ok(Outcome::Full) => return Ok(false),
-                Err(error @ OperationError::Failed(_)) => {
-                    failure = Err(error);
-                    let key = keys.get(at).copied();
-                    if let Some((place, key)) = keys.get_mut(failed).zip(key) {
-                        *place = key;
-                    }
-                    failed += 1;
-                }
+                Err(error @ OperationError::Failed(_)) => failure = Err(error),
                 Err(error) => return Err(error),
             }
         }
-        keys = keys.get_mut(..failed).unwrap_or_default();
-        if failed == 0 {
+        if failure.is_ok() {
             break;
         }
+        let mut ended = results.iter();
+        keys = keep_first(keys, &mut |_| ended.next().is_some_and(Result::is_err));
     }
     failure
 }

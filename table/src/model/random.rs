@@ -13,7 +13,7 @@ use crate::layout::Probing;
 use crate::tree::TreeMutant;
 use crate::wide::WideMutant;
 
-const CHECK: RandomCheck<'_> = RandomCheck { name: "table", scenarios: 120, max_moves: 20_000 };
+const CHECK: RandomCheck<'_> = RandomCheck { name: "table", scenarios: 200, max_moves: 20_000 };
 /// The most scenarios in which a defect must show.
 const MAX_TO_FIND: u64 = 1_000;
 
@@ -47,6 +47,7 @@ impl<S: Subject> model::Subject for Random<S> {
             Scenario { words_tear: false, ..*scenario },
             Scenario { clears: false, ..*scenario },
             Scenario { storage: 1, ..*scenario },
+            Scenario { batch: false, ..*scenario },
             Scenario { cache_entries: 0, ..*scenario },
             Scenario { one_roundtrip: PAPER.one_roundtrip, ..*scenario },
             Scenario { direct: PAPER.direct, ..*scenario },
@@ -83,10 +84,14 @@ fn draw_any(draw: &mut Draw) -> Scenario {
     }
 }
 
-/// Draws narrow keys, some in lines that the CPUs reach.
+/// Draws narrow keys, some in lines that the CPUs reach, and some in a batch of the first client, which
+/// repeats no request that has failed.
 fn draw_narrow(draw: &mut Draw, any: Scenario) -> (Narrow, Scenario) {
     let cache_entries = draw.one_of(&[0, 0, 1, 8]);
-    let scenario = Scenario { cache_entries, ..any };
+    let mut scenario = Scenario { cache_entries, batch: draw.once_in(3), ..any };
+    if scenario.batch {
+        scenario = Scenario { failures: 0, clears: false, ..scenario };
+    }
     if draw.once_in(4) {
         return (Narrow, draw_lines(draw, scenario));
     }
@@ -157,6 +162,10 @@ fn random_scenarios_find_every_mutant() {
     finds("a cache of torn words", NARROW, |_, scenario| scenario.mutant = Mutant::LearnsTornWords);
     finds("a cache", NARROW, |_, scenario| scenario.mutant = Mutant::KeepsCache);
     finds("claims", NARROW, |_, scenario| scenario.mutant = Mutant::MisreportsClaims);
+    finds("claims of a batch", NARROW, |_, scenario| {
+        scenario.mutant = Mutant::MisreportsClaims;
+        (scenario.batch, scenario.failures, scenario.clears) = (true, 0, false);
+    });
 }
 
 #[test]

@@ -132,52 +132,28 @@ const SHAPES: &[TableShape] = &[(2, 2, 1), (3, 3, 1), (4, 2, 2)];
 /// Keys with different homes.
 const SEEDS: [u64; 2] = [1, 12];
 
-const SHARED: Scripts = &[&[put(0)], &[put(1), put(0)]];
-const FINDS: Scripts = &[&[put(0), find(1)], &[put(1)]];
-const ALIKE: Scripts = &[&[put(0)], &[put(2)]];
-const ALL: [(&str, Scripts); 3] =
-    [("a shared node", SHARED), ("finds among puts", FINDS), ("a node like a root", ALIKE)];
-
-fn cases(scripts: Scripts, switched: Scenario) -> Vec<Case<TreeKeys>> {
-    let mut cases = Vec::new();
-    for &(buckets, chunk, max_chunks) in SHAPES {
-        for seed in SEEDS {
-            let scenario = Scenario { buckets, chunk, max_chunks, scripts, ..switched };
-            cases.push(Case {
-                scenario,
-                subject: TreeKeys { keys: keys(seed), mutant: TreeMutant::None },
-            });
-        }
-    }
-    cases
-}
-
-fn check_all(switched: Scenario) {
-    for (name, scripts) in ALL {
-        report(name, &cases(scripts, switched));
-    }
-}
+/// A shared node, finds among puts, and a node like a root.
+const ALL: [Scripts; 3] =
+    [&[&[put(0)], &[put(1), put(0)]], &[&[put(0), find(1)], &[put(1)]], &[&[put(0)], &[put(2)]]];
 
 #[test]
 fn trees() {
-    check_all(PAPER);
-}
-
-#[test]
-fn trees_with_caches() {
     let cached = Scenario { cache_entries: 1, ..PAPER };
-    check_all(cached);
-    check_all(Scenario { clears: true, ..cached });
-}
-
-#[test]
-fn trees_with_one_roundtrip_claims() {
     let claiming = Scenario { one_roundtrip: [true; 3], ..PAPER };
-    check_all(claiming);
-    check_all(Scenario { ahead_from: u32::MAX, cache_entries: 1, ..claiming });
-}
-
-#[test]
-fn trees_with_late_effect() {
-    check_all(Scenario { failures: 1, ahead_from: u32::MAX, cache_entries: 1, ..PAPER });
+    for switched in [
+        PAPER,
+        cached,
+        Scenario { clears: true, ..cached },
+        claiming,
+        Scenario { ahead_from: u32::MAX, cache_entries: 1, ..claiming },
+        Scenario { failures: 1, ahead_from: u32::MAX, ..cached },
+    ] {
+        for (scripts, seed) in ALL.iter().flat_map(|scripts| SEEDS.map(|seed| (scripts, seed))) {
+            let subject = TreeKeys { keys: keys(seed), mutant: TreeMutant::None };
+            for &(buckets, chunk, max_chunks) in SHAPES {
+                let scenario = Scenario { buckets, chunk, max_chunks, scripts, ..switched };
+                report("trees", &[Case { scenario, subject }]);
+            }
+        }
+    }
 }

@@ -149,56 +149,33 @@ const KEYS_OF: WideKeys =
 const CROSSED: Scripts = &[&[put(0), put(1)], &[put(1), put(0)]];
 const FINDS: Scripts = &[&[put(0), find(1)], &[put(1), find(0)]];
 const ONE_KEY: Scripts = &[&[put(0)], &[put(0)], &[find(0)]];
+/// An entry is used for the next key.
 const REUSED: Scripts = &[&[put(0), put(2)], &[put(0), find(2)]];
 const FAILING: Scripts = &[&[put(0), put(2)], &[put(0)]];
 const ONE_KEY_FAILING: Scripts = &[&[put(0)], &[put(0)]];
+
+const ALL: [Scripts; 4] = [CROSSED, FINDS, ONE_KEY, REUSED];
 
 fn cases(keys: WideKeys, scripts: Scripts, switched: Scenario) -> Vec<Case<WideKeys>> {
     let shapes = if switched.failures > 0 { SMALL_SHAPES } else { SHAPES };
     switched.in_shapes(keys, scripts, shapes)
 }
 
-const ALL: [(&str, Scripts); 4] = [
-    ("two keys crossed", CROSSED),
-    ("finds among puts", FINDS),
-    ("one key, three clients", ONE_KEY),
-    ("an entry used for the next key", REUSED),
-];
+fn check_each(all: &[Scripts], keys: WideKeys, switched: Scenario) {
+    all.iter().for_each(|scripts| report("wide keys", &cases(keys, scripts, switched)));
+}
 
 #[test]
 fn wide_keys() {
     for tags in [ALIKE, DIFFERENT] {
-        for (name, scripts) in ALL {
-            report(name, &cases(WideKeys { tags, ..KEYS_OF }, scripts, PAPER));
-        }
+        check_each(&ALL, WideKeys { tags, ..KEYS_OF }, PAPER);
+        check_each(&ALL, WideKeys { tags, ..KEYS_OF }, Scenario { words_tear: true, ..PAPER });
     }
-}
-
-#[test]
-fn wide_keys_in_torn_words() {
-    let torn = Scenario { words_tear: true, ..PAPER };
-    for tags in [ALIKE, DIFFERENT] {
-        for (name, scripts) in ALL {
-            report(name, &cases(WideKeys { tags, ..KEYS_OF }, scripts, torn));
-        }
-    }
-}
-
-#[test]
-fn wide_keys_with_late_effect() {
     let failing = Scenario { failures: 1, ..PAPER };
-    report("an entry used for the next key", &cases(KEYS_OF, FAILING, failing));
-    report("one key", &cases(KEYS_OF, ONE_KEY_FAILING, failing));
-    report("finds among puts", &cases(KEYS_OF, FINDS, failing));
-}
-
-/// Runs of two entries, and fewer entries than keys.
-#[test]
-fn wide_keys_with_few_entries() {
+    check_each(&[FAILING, ONE_KEY_FAILING, FINDS], KEYS_OF, failing);
+    // Runs of two entries, and fewer entries than keys.
     for (entries, run) in [(4, 2), (3, 2), (1, 1), (2, 1)] {
-        for (name, scripts) in ALL {
-            report(name, &cases(WideKeys { entries, run, ..KEYS_OF }, scripts, PAPER));
-        }
+        check_each(&ALL, WideKeys { entries, run, ..KEYS_OF }, PAPER);
     }
 }
 

@@ -57,68 +57,47 @@ fn run(scope: AtomicScope, config: Config, cache_entries: usize) -> (Vec<(Posts,
     (owners.into_iter().map(|(posts, stats, _)| (posts, stats)).collect(), len)
 }
 
-fn each(check: impl Fn(Config, usize)) {
+/// If the CPU's compare-and-swap is not atomic with the device's, each insert goes through the device,
+/// even to words that the CPU can address; otherwise the CPU claims buckets itself. With `direct` off it
+/// loads and claims none.
+#[test]
+fn claims_by_cpu_if_allowed() {
     for probing in [Probing::Linear, Probing::Lines, Probing::DoubleHash] {
         for cache_entries in [0, 64] {
-            check(probed(CONFIG, probing), cache_entries);
+            let config = probed(CONFIG, probing);
+            check(AtomicScope::Device, config, cache_entries);
+            check(AtomicScope::Cpu, config, cache_entries);
+            check(AtomicScope::Cpu, Config { direct: false, ..config }, cache_entries);
         }
     }
 }
 
-/// The CPU's compare-and-swap would not be atomic with the device's: each insert goes through the
-/// device, even to words that the CPU can address.
-#[test]
-fn claims_through_device_atomics() {
-    each(|config, cache_entries| {
-        let (owners, len) = run(AtomicScope::Device, config, cache_entries);
-        let mut inserted = 0;
-        for (posts, stats) in owners {
-            let total = stats.total();
-            assert_eq!(posts.compare_and_swaps, stats.inserted.operations + total.claims_lost);
-            // Only finds may not rely on CPU loads.
-            let finds = stats.absent.outgoing_roundtrips + stats.found.outgoing_roundtrips;
-            assert_eq!(total.outgoing_roundtrips, finds);
-            assert!(posts.reads >= finds && posts.fetch_adds == 0, "{posts:?} {stats:?}");
-            assert!(stats.inserted.lines >= stats.inserted.operations, "{stats:?}");
-            inserted += stats.inserted.operations;
-        }
-        assert!(inserted > 400);
-        assert_eq!(inserted, len);
-    });
-}
-
-#[test]
-fn claims_by_cpu_if_allowed() {
-    each(|config, cache_entries| {
-        let (owners, len) = run(AtomicScope::Cpu, config, cache_entries);
-        for (posts, stats) in &owners {
+fn check(scope: AtomicScope, config: Config, cache_entries: usize) {
+    let (owners, len) = run(scope, config, cache_entries);
+    for (posts, stats) in &owners {
+        let (total, inserted) = (stats.total(), stats.inserted);
+        if !config.direct {
+            assert_eq!(posts.compare_and_swaps, total.claims + total.one_roundtrip_claims);
+            assert!(posts.reads >= total.outgoing_roundtrips);
+            assert!(total.one_roundtrip_claims_decided > 0 && total.lines == 0);
+        } else if scope == AtomicScope::Cpu {
             assert_eq!(*posts, Posts::default());
-            let total = stats.total();
             assert_eq!((total.claims, total.one_roundtrip_claims), (0, 0));
             assert!(total.lines >= total.operations);
             // A look at a line costs no more than one at the cache.
             assert_eq!(total.cache_hits, 0, "of {cache_entries} entries");
+        } else {
+            assert_eq!(posts.compare_and_swaps, inserted.operations + total.claims_lost);
+            // Only finds may not rely on CPU loads.
+            let finds = stats.absent.outgoing_roundtrips + stats.found.outgoing_roundtrips;
+            assert_eq!(total.outgoing_roundtrips, finds);
+            assert!(posts.reads >= finds && posts.fetch_adds == 0, "{posts:?} {stats:?}");
+            assert!(inserted.lines >= inserted.operations, "{stats:?}");
         }
-        let inserted: u64 = owners.iter().map(|(_, stats)| stats.inserted.operations).sum();
-        assert_eq!(inserted, len);
-    });
-}
-
-/// With `direct` off, the CPU loads and claims no bucket, even one that it can address.
-#[test]
-fn posts_everything_without_direct() {
-    each(|config, cache_entries| {
-        let config = Config { direct: false, ..config };
-        let (owners, len) = run(AtomicScope::Cpu, config, cache_entries);
-        for (posts, stats) in &owners {
-            let total = stats.total();
-            assert_eq!(posts.compare_and_swaps, total.claims + total.one_roundtrip_claims);
-            assert!(posts.reads >= total.outgoing_roundtrips);
-            assert!(total.one_roundtrip_claims_decided > 0 && total.lines == 0);
-        }
-        let inserted: u64 = owners.iter().map(|(_, stats)| stats.inserted.operations).sum();
-        assert_eq!(inserted, len);
-    });
+    }
+    let inserted: u64 = owners.iter().map(|(_, stats)| stats.inserted.operations).sum();
+    assert!(inserted > 400);
+    assert_eq!(inserted, len);
 }
 
 /// A batch with different lengths changes nothing, and neither does a key beyond 63 bits. Outcomes have

@@ -78,28 +78,6 @@ fn operations_take_two_roundtrips() {
     assert_eq!(table.entry_stats().false_entry_reads, 0);
 }
 
-/// Every entry of every part is used before the table is full; the keys beyond are still found
-/// absent.
-#[test]
-fn full_means_full() {
-    for owners in [1, 2, 3] {
-        let config = WideConfig::<2> { entries_per_owner: 37, ..WideConfig::new(64) };
-        let cluster = cluster(&config, owners, 1);
-        let mut table = open(&cluster, 0, config, 1);
-        let _others: Vec<_> = (1..owners).map(|owner| open(&cluster, owner, config, 1)).collect();
-        let room = 37 * u64::from(owners);
-        for number in 0..room {
-            assert_eq!(table.find_or_put(&key(number)), Ok(Outcome::Inserted), "{number}");
-        }
-        for number in room..room + 10 {
-            assert_eq!(table.find_or_put(&key(number)), Ok(Outcome::Full), "{number}");
-            assert_eq!(table.find(&key(number)), Ok(false));
-        }
-        assert_eq!(table.find_or_put(&key(room - 1)), Ok(Outcome::Found));
-        assert_eq!(table.entry_stats().entries_from_others, room - 37);
-    }
-}
-
 /// The slots after those of the operations belong to others.
 #[test]
 fn iterates_only_in_operation_slots() {

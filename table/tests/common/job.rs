@@ -6,11 +6,6 @@ use probeline_sim::{Cluster, stage};
 use probeline_table::Config;
 use probeline_transport::Exchange;
 
-use super::CachedTable;
-
-/// A table of narrow keys over any transport.
-pub(crate) type AnyTable = CachedTable<AnyEngine<'static>>;
-
 /// The function that an owner's thread runs with its engine and its exchange.
 pub(crate) trait Body<R>: Fn(AnyEngine<'static>, &mut dyn Exchange) -> R + Sync {}
 

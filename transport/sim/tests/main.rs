@@ -2,9 +2,7 @@
 
 mod common;
 mod conformance;
-mod determinism;
 mod faults;
-mod limits;
 mod order;
 mod property;
 mod splitter;

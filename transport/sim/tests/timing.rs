@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::common::{add, cas, cluster, engines, finish, read, segment, word, write};
-use probeline_sim::{Config, Cost, Engine, Model, Roundtrips};
+use probeline_sim::{Config, Cost, Counters, Engine, Model, Roundtrips};
 use probeline_transport::{Completion, Owner, Token, Transport};
 
 static MODEL: LazyLock<Model> = LazyLock::new(|| Model {
@@ -42,7 +42,14 @@ fn blocking_call_takes_modelled_time() {
             ];
             assert_eq!(times, [read_ns, write_ns, atomic_ns, atomic_ns].map(|ns| ns + cpu_ns));
         }
+        let Counters { posted, reads, writes, atomics, words, by_cpu, .. } = cluster.counters();
+        assert_eq!([posted, reads, writes, atomics, words, by_cpu], [8, 2, 2, 4, 52, 0]);
     }
+    let cluster = cluster(config(Model { local_by_cpu: true, ..*MODEL }));
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    assert!(read(&mut engine, segment(0, 0, 8)).is_ok());
+    let Counters { reads, words, by_cpu, .. } = cluster.counters();
+    assert_eq!([reads, words, by_cpu], [0, 0, 1]);
 }
 
 #[test]
@@ -53,6 +60,7 @@ fn operations_in_flight_overlap() {
         engine.fetch_add(Token(token), word(1, token), 1).unwrap();
     }
     assert_eq!(cluster.next_delivery(), Some((Owner(0), 30 + 2_600)));
+    assert_eq!(engine.next_poll_ns(), 30 + 2_600);
     let mut completions = [Completion::default(); 8];
     // Each operation was posted 30 ns after the previous one; polling a completion costs 45 ns.
     assert_eq!(engine.poll(&mut completions), Ok(1));

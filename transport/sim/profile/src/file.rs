@@ -7,8 +7,7 @@ use std::io;
 use std::path::Path;
 
 use probeline_table::tuning::settings::{self, Spanned, error_at, quoted};
-use serde::de::{Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use crate::error::ProfileError;
 use crate::quantity::{QUANTITIES, Quantity};
@@ -162,11 +161,30 @@ impl Profile {
     }
 }
 
-/// A file: its name, its description, and its tables of quantities in the order of the text.
+/// A file: its name, its description, and its tables of quantities.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct File {
     name: String,
     about: String,
-    tables: Vec<(Spanned<String>, Table)>,
+    #[serde(default)]
+    cpu: Table,
+    #[serde(default)]
+    local: Table,
+    #[serde(default)]
+    remote: Table,
+    #[serde(default)]
+    owner: Table,
+    #[serde(default)]
+    machine: Table,
+    #[serde(default)]
+    switch: Table,
+    #[serde(default)]
+    rank: Table,
+    #[serde(default)]
+    nic: Table,
+    #[serde(default)]
+    word: Table,
 }
 
 type Table = BTreeMap<String, Spanned<Entry>>;
@@ -179,45 +197,13 @@ struct Entry {
     source: String,
 }
 
-impl<'de> Deserialize<'de> for File {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(FileVisitor)
-    }
-}
-
-struct FileVisitor;
-
-impl<'de> Visitor<'de> for FileVisitor {
-    type Value = File;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("name, about and tables of quantities")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<File, A::Error> {
-        let (mut name, mut about, mut tables) = (None, None, Vec::new());
-        while let Some(key) = map.next_key::<Spanned<String>>()? {
-            match key.get_ref().as_str() {
-                "name" => name = Some(map.next_value()?),
-                "about" => about = Some(map.next_value()?),
-                _ => tables.push((key, map.next_value()?)),
-            }
-        }
-        let name = name.ok_or_else(|| A::Error::missing_field("name"))?;
-        let about = about.ok_or_else(|| A::Error::missing_field("about"))?;
-        Ok(File { name, about, tables })
-    }
-}
-
 /// Checks that each key is a quantity and that its value is in range, which serde cannot.
 fn checked(text: &str, file: File) -> io::Result<Profile> {
-    let mut profile = Profile::new(&file.name, &file.about);
-    for (table, entries) in file.tables {
-        let section = table.get_ref();
-        if !QUANTITIES.iter().any(|quantity| quantity.parts().0 == section) {
-            let unknown = format!("unknown key {section:?}; see the built-in profiles");
-            return Err(error_at(text, &table.span(), &unknown));
-        }
+    let File { name, about, cpu, local, remote, owner, machine, switch, rank, nic, word } = file;
+    let mut profile = Profile::new(&name, &about);
+    let sections = ["cpu", "local", "remote", "owner", "machine", "switch", "rank", "nic", "word"];
+    let tables = [cpu, local, remote, owner, machine, switch, rank, nic, word];
+    for (section, entries) in sections.into_iter().zip(tables) {
         for (key, entry) in entries {
             let (name, span) = (format!("{section}.{key}"), entry.span());
             let Entry { value, kind, source } = entry.into_inner();
