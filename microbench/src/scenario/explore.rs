@@ -177,12 +177,12 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     report.parameter("places", exploration.net.places().len());
     report.parameter("transitions", exploration.net.transitions().len());
     let row = ExploreRow::new(&args.model, args.job.ranks, &explored);
-    let reason = match &explored.ended.ending {
+    let reason = match &explored.ending {
         Ending::OutOfRoom(reason) => Some(job.out_of_room(reason).to_string()),
         _ => None,
     };
-    report.summary = row.summary(&explored.ended.ending, reason.as_deref());
-    let status = match explored.ended.ending {
+    report.summary = row.summary(&explored.ending, reason.as_deref());
+    let status = match explored.ending {
         Ending::Stopped(number) => {
             Interrupt::from_number(number).map_or(ExitCode::FAILURE, Interrupt::exit_code)
         }
@@ -223,7 +223,7 @@ impl Job {
             error => host::failure(error),
         })?;
         // More signals may arrive after the first: `timeout` sends two.
-        match explored.ended.ending {
+        match explored.ending {
             Ending::Stopped(_) => Interrupt::has_stopped_work(),
             _ => Interrupt::stop_watching(exchange)?,
         }
