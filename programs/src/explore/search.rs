@@ -10,7 +10,7 @@ use super::counterexample::{Levels, Verdict};
 use super::expansion::{Counts, Expand, Stop};
 use super::frontier::Frontier;
 use super::property::Findings;
-use super::table_size::{self, Limit, TableSize};
+use super::table_size::{Limit, TableSize};
 use super::tables::{Engine, Opening, StateTable, States, TableStats};
 use super::{Exploration, Explored, Host, Progress};
 use crate::petri::{Overflow, Packing, PackingError};
@@ -102,12 +102,8 @@ pub(super) struct Search<'a, 'e> {
     round: Option<Round>,
     /// States of all levels up to the current one.
     held: u64,
-    /// The reason why the table does not grow any more.
+    /// The reason why the table does not grow any more; the search does not ask again.
     limit: Option<Limit>,
-    /// Whether a growth has failed; the search does not try again.
-    has_failed_to_grow: bool,
-    /// Whether the net is known to have no bound on its tokens; none before it was asked.
-    is_unbounded: Option<bool>,
     /// The clock when the exploration began.
     start_ns: u64,
 }
@@ -136,8 +132,6 @@ impl<'a, 'e> Search<'a, 'e> {
             round: None,
             held: 0,
             limit: None,
-            has_failed_to_grow: false,
-            is_unbounded: None,
             start_ns,
         }
     }
@@ -160,11 +154,8 @@ impl<'a, 'e> Search<'a, 'e> {
                 Pause::Restart(grown) => return Ok(Err(grown)),
                 Pause::Grow(bytes) => {
                     drop(table);
-                    if let Some(limit) = self.grow(engine, bytes, exchange)? {
-                        // The search goes on in the present table until it is full.
-                        self.limit = Some(limit);
-                        self.has_failed_to_grow = true;
-                    }
+                    // If it cannot grow, the search goes on in the present table until it is full.
+                    self.limit = self.grow(engine, bytes, exchange)?;
                 }
             }
         }
@@ -229,7 +220,8 @@ impl<'a, 'e> Search<'a, 'e> {
         let round_ns = ROUND_NS + ROUND_NS_PER_RANK * u64::from(exchange.owners());
         let Self { expansion, frontier, findings, counts, .. } = self;
         let stop = expansion.expand(table, frontier, findings, counts, round_ns)?;
-        Ok(stop.or_else(|| self.scarcity()))
+        let scarce = self.size.scarcity(self.frontier.bytes()).map(Stop::OutOfMemory);
+        Ok(stop.or(scarce))
     }
 
     /// Moves the states found so far to a table of this size. If that fails, or is stopped, they stay
@@ -292,13 +284,6 @@ impl<'a, 'e> Search<'a, 'e> {
         Ok(round)
     }
 
-    /// Returns why this rank cannot hold more states beside the table.
-    fn scarcity(&self) -> Option<Stop> {
-        let available = self.size.memory_here()?;
-        table_size::is_scarce(available, self.frontier.bytes())
-            .then_some(Stop::OutOfMemory(available))
-    }
-
     /// Puts the initial state in the table, on rank 0, unless the table has no room for it.
     fn put_initial(
         &mut self,
@@ -346,16 +331,12 @@ impl<'a, 'e> Search<'a, 'e> {
                 Some(Reason::Memory { available, keeps_levels: self.frontier.keeps_levels() })
             }
             None => {
-                let is_crowded =
-                    held + round.inner_nodes > table.facts().grow_at && self.limit.is_none();
-                if (round.full || is_crowded) && !self.has_failed_to_grow {
-                    let net = &self.exploration.net;
-                    let is_unbounded =
-                        *self.is_unbounded.get_or_insert_with(|| net.growth().is_some());
-                    match self.size.next(is_unbounded, exchange)? {
+                let is_crowded = held + round.inner_nodes > table.facts().grow_at;
+                if (round.full || is_crowded) && self.limit.is_none() {
+                    match self.size.next(exchange)? {
                         Ok(next) => {
                             self.host.show(Progress::Grow { bytes: next, states: held });
-                            (larger, self.limit) = (Some(next), None);
+                            larger = Some(next);
                         }
                         Err(limit) => self.limit = Some(limit),
                     }

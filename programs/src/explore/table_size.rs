@@ -57,24 +57,26 @@ impl<'e> TableSize<'e> {
         Self { exploration, now: exploration.table_bytes, growths: 0, growth_ns: 0 }
     }
 
-    /// Returns this rank's share of the memory available on its machine for states outside the
-    /// table, in bytes; `None` if it is unknown.
-    pub(super) fn memory_here(&self) -> Option<u64> {
-        Some(memory_available()? / u64::from(self.exploration.ranks_here.max(1)))
+    /// Returns the bytes of memory that this rank has left for states outside the table, if it should end
+    /// with states to expand of this many bytes. Until the next round, they may become twice as many, in a
+    /// copy of them.
+    pub(super) fn scarcity(&self, states: u64) -> Option<u64> {
+        let available = memory_available()? / u64::from(self.exploration.ranks_here.max(1));
+        is_scarce(available, states).then_some(available)
     }
 
     /// Returns the size of the next table, or why there is none. All ranks call it, and all get the
     /// same result.
     pub(super) fn next(
         &self,
-        is_unbounded: bool,
         exchange: &mut dyn Exchange,
     ) -> Result<Result<u64, Limit>, ExchangeError> {
-        let &Exploration { grows, max_table_bytes, ranks, ranks_here, .. } = self.exploration;
+        let &Exploration { ref net, grows, max_table_bytes, ranks, ranks_here, .. } =
+            self.exploration;
         if !grows {
             return Ok(Err(Limit::Transport));
         }
-        if max_table_bytes.is_none() && is_unbounded {
+        if max_table_bytes.is_none() && net.growth().is_some() {
             return Ok(Err(Limit::Unbounded));
         }
         // The pages of a table come from one pool.
@@ -117,9 +119,7 @@ fn largest_pool() -> Option<u64> {
     Some(memory_available()?.max(free))
 }
 
-/// Returns whether a rank with states to expand of this many bytes, and this many bytes of memory
-/// available, should end. Until the next round, they may become twice as many, in a copy of them.
-pub(super) fn is_scarce(available: u64, states: u64) -> bool {
+fn is_scarce(available: u64, states: u64) -> bool {
     available < MIN_MEMORY.saturating_add(states.saturating_mul(2))
 }
 

@@ -59,18 +59,9 @@ const ALL: [Species; SPECIES] = [
     species(1, [0, 1, 1, 1], 11.399),  // MgHCO3+
 ];
 
-/// A mineral: what it dissolves to, and its solubility product.
-struct Mineral {
-    masters: [i8; MASTERS],
-    /// The decimal logarithm of the solubility product.
-    log_k: f64,
-}
-
-/// Calcite, CaCO3, and dolomite, CaMg(CO3)2.
-const CALCITE_AND_DOLOMITE: [Mineral; MINERALS] = [
-    Mineral { masters: [1, 0, 1, 0], log_k: -8.48 },
-    Mineral { masters: [1, 1, 2, 0], log_k: -17.09 },
-];
+/// Calcite, CaCO3, and dolomite, CaMg(CO3)2, with what they dissolve to, and their solubility products.
+const CALCITE_AND_DOLOMITE: [Species; MINERALS] =
+    [species(0, [1, 0, 1, 0], -8.48), species(0, [1, 1, 2, 0], -17.09)];
 
 /// The Debye-Hueckel constant of water at 25 degrees Celsius, in (l/mol)^0.5.
 const DEBYE_HUECKEL: f64 = 0.509;
