@@ -269,8 +269,8 @@ impl<'p> Guess<'p> {
             for row in (0..MASTERS).filter(|&row| species.masters[row] != 0) {
                 let part = f64::from(species.masters[row]) * concentration;
                 system[row][EQUATIONS] -= part;
-                for column in 0..MASTERS {
-                    system[row][column] += part * f64::from(species.masters[column]);
+                for (factor, count) in system[row].iter_mut().zip(species.masters) {
+                    *factor += part * f64::from(count);
                 }
             }
         }
@@ -279,8 +279,8 @@ impl<'p> Guess<'p> {
                 system[at][at] = 1.0;
                 continue;
             }
-            for master in 0..MASTERS {
-                let count = f64::from(CALCITE_AND_DOLOMITE[mineral].masters[master]);
+            let masters = CALCITE_AND_DOLOMITE[mineral].masters.map(f64::from);
+            for (master, count) in masters.into_iter().enumerate() {
                 system[master][EQUATIONS] += count * self.dissolves[mineral];
                 system[master][at] = -count;
                 system[at][master] = count;
