@@ -198,6 +198,7 @@ mod tests {
         let range = resident().water[4] * (1.0 - 1e-12)..=magnesium_water()[4] * (1.0 + 1e-12);
         assert!((0..GRID.cells()).all(|at| range.contains(&chloride(at))));
         assert!(chloride(4 * 12 + 11) > chloride(11), "the inlet is in the middle");
+        assert!(chloride(2 * 12 + 11) > chloride(11), "dispersion across the flow");
     }
 
     /// The benchmark's column: dolomite forms behind the front, and dissolves again at the inflow.

@@ -135,3 +135,40 @@ pub(crate) fn add(sum: &mut Water, components: &Water, times: f64) {
         *sum += times * component;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A result that is far from right conserves elements and charge, and leaves no negative amount.
+    #[test]
+    fn any_result_conserves_mass() {
+        let water = [1e-4, 5e-5, 2e-4, 0.0, 0.0, 0.0, 0.0];
+        for dissolves in [-1.0, -7e-5, 0.0, 3e-5, 1.0] {
+            let before = Cell { water, minerals: [1e-4, 4e-5] };
+            let mut cell = before;
+            let mut result = ChemistryResult::default();
+            result[..2].copy_from_slice(&[dissolves, -0.5 * dissolves]);
+            cell.react(&result);
+            let amounts = cell.minerals.iter().chain(&cell.water[..ELEMENTS]);
+            assert!(amounts.into_iter().all(|amount| *amount >= 0.0), "{cell:?}");
+            for (after, before) in cell.contents().into_iter().zip(before.contents()) {
+                assert!((after - before).abs() < 1e-18);
+            }
+            assert!((charge(&cell.water) - charge(&before.water)).abs() < 1e-18);
+        }
+    }
+
+    /// One mineral precipitates from what the other one dissolves.
+    #[test]
+    fn dissolves_before_precipitating() {
+        for (first, second) in [(0, 1), (1, 0)] {
+            let mut cell = Cell { minerals: [1e-4; 2], ..Cell::default() };
+            cell.water[1] = 1e-4;
+            let mut result = ChemistryResult::default();
+            (result[first], result[second]) = (5e-5, -2e-5);
+            cell.react(&result);
+            assert!(cell.minerals[second] > 1e-4, "{cell:?}");
+        }
+    }
+}

@@ -101,6 +101,21 @@ fn far_guesses_converge() {
     }
 }
 
+#[test]
+fn solves_systems_with_pivots() {
+    let mut system = System::default();
+    (0..EQUATIONS).for_each(|at| system[at][at] = 1.0);
+    system[0] = [0.0, 2.0, 1.0, 0.0, 0.0, 0.0, 7.0];
+    system[1] = [1e-9, 1e-9, 0.0, 0.0, 0.0, 0.0, 3e-9];
+    system[2] = [3.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0];
+    let found = solve(system).unwrap();
+    for (value, expected) in found.into_iter().zip([1.0, 2.0, 3.0, 0.0, 0.0, 0.0]) {
+        assert!((value - expected).abs() < 1e-12, "{found:?}");
+    }
+    system[5] = system[4];
+    assert!(solve(system).is_none());
+}
+
 /// Returns 0 or an amount of any magnitude in the range of groundwater.
 fn amount() -> impl Strategy<Value = f64> {
     prop_oneof![1 => Just(0.0), 5 => (-16.0..-2.0).prop_map(|log: f64| 10_f64.powf(log))]
