@@ -1,23 +1,20 @@
 //! Arrays: elements in the memory of all ranks.
 
-use core::any::Any;
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
-use probeline::containers::array::{Action, Array, Config, Operation, Order};
-use probeline::containers::{Distribution, OperationError, Plain};
-use probeline::pipeline::Tag;
+use probeline::containers::array::Config;
+use probeline::containers::{Distribution, OperationError};
 use probeline::transport::Exchange;
 
 use crate::call::{call, out, slice};
+use crate::elements::{Access, Elements, Opened};
 use crate::job::{Members, probeline_job};
-use crate::operations::{
-    Ended, Keyed, Outcomes, Place, Run, Sizes, Started, Submit, Told, copy, poll, run, submit,
-};
+use crate::operations::{Keyed, Sizes, poll, run, submit};
 use crate::options::Allowed::{Constants, Flag, Range};
 use crate::options::{self, Extensible, Field, MAX_KEYS, MAX_OPERATIONS, Options, options};
-use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
-use crate::structure::{self, Engine, Inner, MAX_BYTES, Open, Pointee, Typed, with, with_block};
+use crate::status::{Error, probeline_finished, probeline_status};
+use crate::structure::{self, Inner, MAX_BYTES, Open, Pointee, Typed, with, with_block};
 
 /// Consecutive elements on each rank.
 pub const PROBELINE_DISTRIBUTION_BLOCK: c_int = 0;
@@ -67,39 +64,6 @@ pub const PROBELINE_MAX: c_int = 2;
 
 /// An array in the memory of all ranks.
 pub struct probeline_array(());
-
-/// Access of an operation to its element.
-#[derive(Clone, Copy)]
-pub(crate) enum Access {
-    Get,
-    Put,
-    /// PROBELINE_ADD, PROBELINE_MIN or PROBELINE_MAX, on words.
-    Update(c_int),
-    /// Store the operand if the word is this one.
-    CompareAndSwap(u64),
-}
-
-impl Access {
-    /// Returns the action with this operand.
-    #[inline(always)]
-    fn action<V: Plain>(self, operand: &[u8]) -> Action<V> {
-        match self {
-            Self::Get => Action::Get,
-            Self::Put => Action::Put(V::from_bytes(operand)),
-            Self::Update(PROBELINE_MIN) => Action::Min(word(operand), Order::Unsigned),
-            Self::Update(PROBELINE_MAX) => Action::Max(word(operand), Order::Unsigned),
-            Self::Update(_) => Action::Add(word(operand)),
-            Self::CompareAndSwap(expected) => {
-                Action::CompareAndSwap { expected, new: word(operand) }
-            }
-        }
-    }
-}
-
-/// Returns the word of an element of 8 bytes.
-fn word(bytes: &[u8]) -> u64 {
-    bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
-}
 
 /// Checks that elements are words, which have this update.
 fn check_update(options: &probeline_array_options, operation: c_int) -> Result<(), Error> {
@@ -156,77 +120,6 @@ impl Keyed for probeline_array {
     fn check(inner: &Inner<probeline_array>, indices: &[u64]) -> Result<(), Error> {
         let invalid = indices.iter().find(|index| **index >= inner.options.len);
         invalid.map_or(Ok(()), |&index| Err(OperationError::Index { index }.into()))
-    }
-}
-
-/// An array whose elements have a size that is known at run time only. Callers pass exactly this size.
-pub(crate) trait Elements: Run<probeline_array> {
-    fn fill(&mut self, value: &[u8], exchange: &mut dyn Exchange) -> Result<(), Error>;
-    /// Reduces elements that are words.
-    fn reduce(&mut self, operation: c_int, exchange: &mut dyn Exchange) -> Result<u64, Error>;
-    fn for_each_local(&self, visit: &mut dyn FnMut(u64, &[u8]));
-}
-
-type Opened<V> = Array<Engine, Vec<Operation<V>>, V>;
-
-impl<V: Plain + Told> Submit<probeline_array> for Typed<Opened<V>> {
-    fn submit(&mut self, tag: Tag, access: Access, index: &[u64], operand: &[u8]) -> Started {
-        self.front.submit(tag, &index[0], access.action(operand))
-    }
-}
-
-impl<V: Plain + Told> Run<probeline_array> for Typed<Opened<V>> {
-    fn run(&mut self, access: Access, index: &[u64], operand: &[u8], before: Place<'_>) -> Ended {
-        let value = self.front.call(&index[0], access.action(operand))?;
-        if !before.is_empty() {
-            copy(value.bytes(), before);
-        }
-        Ok(probeline_outcome::PROBELINE_FOUND)
-    }
-
-    fn batch(
-        &mut self,
-        access: Access,
-        indices: &[u64],
-        operands: &[u8],
-        before: Place<'_>,
-        _: Outcomes<'_>,
-    ) -> Result<(), Error> {
-        let bytes = V::SIZE.unwrap_or(self.front.config().element_bytes);
-        let range = |place: usize| place * bytes..(place + 1) * bytes;
-        let operand = |place: usize| operands.get(range(place));
-        let store = |place: usize, value: V| {
-            if let Some(to) = before.get_mut(range(place)) {
-                copy(value.bytes(), to);
-            }
-        };
-        let action = |access: Access| move |place| Some(access.action(operand(place)?));
-        Ok(match access {
-            Access::Get => self.front.run_all(indices, |_| Some(Action::Get), store),
-            Access::Put => self.front.run_all(indices, action(Access::Put), |_, _| ()),
-            _ => self.front.run_all(indices, action(access), store),
-        }?)
-    }
-}
-
-impl<V: Plain + Told> Elements for Typed<Opened<V>> {
-    fn fill(&mut self, value: &[u8], exchange: &mut dyn Exchange) -> Result<(), Error> {
-        Ok(self.front.fill(&V::from_bytes(value), exchange)?)
-    }
-
-    fn reduce(&mut self, operation: c_int, exchange: &mut dyn Exchange) -> Result<u64, Error> {
-        let array: &mut dyn Any = &mut self.front;
-        let not_words = || Error::invalid("the elements are not words");
-        let array: &mut Opened<u64> = array.downcast_mut().ok_or_else(not_words)?;
-        Ok(match operation {
-            PROBELINE_MIN => array.min(exchange),
-            PROBELINE_MAX => array.max(exchange),
-            _ => array.sum(exchange),
-        }?)
-    }
-
-    fn for_each_local(&self, visit: &mut dyn FnMut(u64, &[u8])) {
-        self.front.local().for_each(|(index, value)| visit(index, value.bytes()));
     }
 }
 

@@ -25,15 +25,8 @@ pub const PROBELINE_MODE_BUCKET_LOCKS: c_int = 2;
 /// older value. It never returns the value of another key, or parts of two values.
 pub const PROBELINE_MODE_UNLOCKED: c_int = 3;
 
-/// Returns the mode of an option, which was checked.
-fn mode_of(option: c_int) -> Mode {
-    match option {
-        PROBELINE_MODE_PART_LOCKS => Mode::PartLocks,
-        PROBELINE_MODE_BUCKET_LOCKS => Mode::BucketLocks,
-        PROBELINE_MODE_UNLOCKED => Mode::Unlocked,
-        _ => Mode::Claims,
-    }
-}
+/// The modes in the order of their constants.
+const MODES: [Mode; 4] = [Mode::Claims, Mode::PartLocks, Mode::BucketLocks, Mode::Unlocked];
 
 /// Options of a map. `operations`, `claim_ticks`, `claims_with_read` and `direct` may differ between
 /// ranks.
@@ -163,6 +156,8 @@ impl Pointee for probeline_map {
             buckets => Config::new(buckets),
         };
         members.check_depth(operations, config.sizes::<Bytes<1>, Bytes<1>>(operations).depth)?;
+        let mode = usize::try_from(options.mode).ok().and_then(|mode| MODES.get(mode));
+        let mode = mode.copied().unwrap_or_default();
         let config = Config {
             candidates: options.candidates,
             claims_with_read: options.claims_with_read != 0,
@@ -170,7 +165,7 @@ impl Pointee for probeline_map {
             claim_ticks: u8::try_from(options.claim_ticks).unwrap_or(u8::MAX),
             direct: options.direct != 0,
             format: options.format,
-            mode: mode_of(options.mode),
+            mode,
             key_bytes: options.key_bytes,
             value_bytes: options.value_bytes,
             ..config
@@ -194,12 +189,9 @@ fn write_of(operation: c_int, get: &str) -> Result<Request<()>, Error> {
         PROBELINE_PUT => Ok(Request::Put(())),
         PROBELINE_PUT_IF_ABSENT => Ok(Request::PutIfAbsent(())),
         PROBELINE_REMOVE => Ok(Request::Remove),
-        PROBELINE_GET => {
-            Err(Error::invalid(format_args!("PROBELINE_GET does not write: call {get}")))
-        }
         other => Err(Error::invalid(format_args!(
-            "the operation is {other}: give PROBELINE_GET, PROBELINE_PUT, PROBELINE_PUT_IF_ABSENT or \
-             PROBELINE_REMOVE"
+            "the operation is {other}: give PROBELINE_PUT, PROBELINE_PUT_IF_ABSENT or \
+             PROBELINE_REMOVE, or call {get}"
         ))),
     }
 }

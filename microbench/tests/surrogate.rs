@@ -109,7 +109,6 @@ fn refuses_invalid_sizes() {
         ("surrogate --rows 2 --ranks 3", "--rows 2 are too few for 3 ranks"),
         ("surrogate --ranks 2 --table-size 128B", "too small"),
         ("surrogate --digits 3,4,3", "--digits has a number twice"),
-        ("surrogate --step-s 425", "--step-s: a time step of 425 s is unstable"),
         ("surrogate --columns 65536 --rows 65536", "the cells take 1.5TiB"),
         ("surrogate --tuning nosuch.toml", "surrogate uses none"),
     ];

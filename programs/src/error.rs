@@ -23,13 +23,21 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
-    /// A file has no sequences that can be read.
+    /// A file is missing, or has not what a program reads.
     #[error("{}: {problem}", path.display())]
     Format {
         /// The file; `-` is standard input.
         path: PathBuf,
         /// The defect, and what to do.
         problem: String,
+    },
+    /// A file does not describe a Petri net.
+    #[error("{}:{error}", path.display())]
+    Pnml {
+        /// The file.
+        path: PathBuf,
+        /// The line and its defect.
+        error: crate::petri::PnmlError,
     },
     /// A file cannot be written.
     #[error("{} cannot be written: {source}", path.display())]

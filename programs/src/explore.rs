@@ -21,7 +21,7 @@ pub use self::counterexample::Verdict;
 pub use self::expansion::Counts;
 pub use self::property::{NO_DEADLOCK, Property};
 use self::search::Search;
-pub use self::search::{Ended, Ending, OutOfRoom, Reason};
+pub use self::search::{Ending, OutOfRoom, Reason};
 use self::table_size::TableSize;
 pub use self::table_size::{Limit, MAX_TREES_BYTES};
 use self::tables::States;
@@ -67,8 +67,16 @@ pub struct Exploration {
 /// The result of an exploration.
 #[derive(Clone, Debug)]
 pub struct Explored {
-    /// Counters of the last search; all but the levels are sums over all ranks.
-    pub ended: Ended,
+    /// Counters of states and edges in the last search; all but the levels are sums over all ranks.
+    pub counts: Counts,
+    /// Counters of all its tables.
+    pub stats: TableStats,
+    /// States that were found and not expanded.
+    pub open: u64,
+    /// The reason why it ended.
+    pub ending: Ending,
+    /// The verdict on each property.
+    pub verdicts: Vec<Verdict>,
     /// States that the busiest rank expanded.
     pub busiest: u64,
     /// Time by the clock of this rank.

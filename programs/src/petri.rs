@@ -39,7 +39,6 @@ mod generators;
 mod growth;
 mod invariant;
 mod layout;
-mod load;
 mod masks;
 #[cfg(test)]
 #[path = "petri/tests/naive.rs"]
@@ -50,11 +49,9 @@ mod pnml;
 mod probe;
 
 pub use expander::{Expanded, Expander, Successors};
-pub use generators::BuiltInError;
 pub use growth::Growth;
-pub use invariant::{Invariant, InvariantError, InvariantFault, MAX_NUMBER};
+pub use invariant::{Invariant, InvariantError, MAX_NUMBER};
 pub use layout::{STATE_BITS, WORD_BITS};
-pub use load::{LoadError, MAX_FILE_BYTES};
 pub use net::{Arc, MAX_TOKENS, Net, NetError, Place, Transition};
 pub use packing::{Overflow, Packing, PackingError};
-pub use pnml::{PnmlError, PnmlFault};
+pub use pnml::PnmlError;

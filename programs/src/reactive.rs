@@ -11,22 +11,20 @@
 //! the time.
 //!
 //! ```
-//! use probeline_programs::reactive::{Band, Cell, Flow, Grid, Water};
+//! use probeline_programs::reactive::{Band, Cell, Flow, Grid, equilibrium, magnesium_water};
 //!
 //! let grid = Grid { columns: 20, rows: 1 };
 //! let flow = Flow::engesgaard_kipp();
-//! let (resident, inflow) = (Water::with_calcite()?, Water::with_magnesium());
-//! let mut band = Band::new(grid, 0..1, Cell::with_calcite(resident));
+//! let mut band = Band::new(grid, 0..1, Cell::resident()?);
 //! for _ in 0..100 {
-//!     band.flow(&flow, &[inflow], None, None);
-//!     for cell in band.cells_mut() {
-//!         let result = probeline_programs::reactive::equilibrium(&cell.chemistry_input(flow.step_s()))?;
-//!         cell.react(&result);
+//!     band.flow(&flow, &[magnesium_water()], None, None);
+//!     for cell in &mut band.cells {
+//!         cell.react(&equilibrium(&cell.chemistry_input(flow.step_s))?);
 //!     }
 //! }
 //! // The calcite at the inflow has dissolved; dolomite is on its way.
-//! assert_eq!(band.cells()[0].calcite, 0.0);
-//! assert!(band.cells().iter().any(|cell| cell.dolomite > 1e-5));
+//! assert_eq!(band.cells[0].minerals[0], 0.0);
+//! assert!(band.cells.iter().any(|cell| cell.minerals[1] > 1e-5));
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 
@@ -34,11 +32,11 @@ mod band;
 mod cell;
 mod equilibrium;
 mod flow;
-mod linear;
-mod water;
 
 pub use band::{Band, Grid};
-pub use cell::{Cell, ChemistryInput, ChemistryResult, INPUT_NUMBERS, PH};
+pub use cell::{
+    COMPONENTS, Cell, ChemistryInput, ChemistryResult, INPUT_NUMBERS, PH, Water, charge,
+    magnesium_water,
+};
 pub use equilibrium::{Unsolved, equilibrium};
-pub use flow::{Flow, Unstable};
-pub use water::{COMPONENTS, Water};
+pub use flow::Flow;

@@ -15,12 +15,12 @@ use super::statistics::{Accesses, Visible};
 use super::{DHT, Table, probeline_dht_rendezvous};
 use crate::call::call;
 use crate::handle::Handle;
-use crate::job::Rendezvous;
 use crate::job::{Members, Shared};
 use crate::job_options::*;
 use crate::map::{probeline_map, probeline_map_options};
 use crate::network;
 use crate::options::Options;
+use crate::rendezvous::Rendezvous;
 use crate::status::{Error, probeline_last_error, probeline_status};
 use crate::structure::open_as;
 

@@ -15,7 +15,7 @@ use probeline_programs::Error;
 use probeline_programs::explore::{
     self, Ending, Exploration, Explored, MAX_TREES_BYTES, Property, StatesChoice,
 };
-use probeline_programs::petri::{Invariant, LoadError, Net, Packing};
+use probeline_programs::petri::{Invariant, Net, Packing};
 
 use self::host::Host;
 use self::row::ExploreRow;
@@ -144,7 +144,7 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     args.check_growth()?;
     args.pipeline.table.check(&[args.chunks.chunk_buckets])?;
     let net = Net::load(&args.model).map_err(|error| match error {
-        LoadError::BuiltIn(_) => Failure::usage(error.to_string()),
+        Error::Parameter(_) => Failure::usage(error.to_string()),
         _ => error.into(),
     })?;
     let properties = args.properties(&net)?;
@@ -177,12 +177,12 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     report.parameter("places", exploration.net.places().len());
     report.parameter("transitions", exploration.net.transitions().len());
     let row = ExploreRow::new(&args.model, args.job.ranks, &explored);
-    let reason = match &explored.ended.ending {
+    let reason = match &explored.ending {
         Ending::OutOfRoom(reason) => Some(job.out_of_room(reason).to_string()),
         _ => None,
     };
-    report.summary = row.summary(&explored.ended.ending, reason.as_deref());
-    let status = match explored.ended.ending {
+    report.summary = row.summary(&explored.ending, reason.as_deref());
+    let status = match explored.ending {
         Ending::Stopped(number) => {
             Interrupt::from_number(number).map_or(ExitCode::FAILURE, Interrupt::exit_code)
         }
@@ -197,27 +197,16 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
 impl Job {
     fn needs(&self) -> Needs {
         let model = &self.args.model;
-        // Lists of numbers, each after its length.
-        let properties = self.exploration.properties.iter().map(Property::encoding);
-        let properties = properties.flat_map(|of| [vec![of.len() as u64], of].concat());
-        let inputs = vec![
-            Input {
-                name: "net",
-                value: Digest::from_list("net", self.exploration.net.encoding()).to_string(),
-                advice: format!(
-                    "and with the same net: each rank reads {model} itself, and the files differ"
-                ),
-            },
-            Input {
-                name: "properties",
-                value: Digest::from_list("properties", properties).to_string(),
-                advice: format!(
-                    "and with the same net: each rank reads {model} itself, and the names in \
-                     --invariant mean other places"
-                ),
-            },
-        ];
-        Needs { inputs, ..self.exploration.sizes().into() }
+        // The packing and the places of invariants follow from the net.
+        let net = &self.exploration.net;
+        let net = Input {
+            name: "net",
+            value: Digest::of(&format!("{net:?}")).to_string(),
+            advice: format!(
+                "and with the same net: each rank reads {model} itself, and the files differ"
+            ),
+        };
+        Needs { inputs: vec![net], ..self.exploration.sizes().into() }
     }
 
     fn explore(&self, engine: &mut JobEngine<'_>, exchange: &mut dyn Exchange) -> Result<Explored> {
@@ -234,7 +223,7 @@ impl Job {
             error => host::failure(error),
         })?;
         // More signals may arrive after the first: `timeout` sends two.
-        if !matches!(explored.ended.ending, Ending::Stopped(_)) {
+        if !matches!(explored.ending, Ending::Stopped(_)) {
             Interrupt::stop_watching(exchange)?;
         }
         Ok(explored)

@@ -45,10 +45,6 @@ pub(crate) struct SurrogateArgs {
     #[arg(value_parser = value_parser!(u32).range(1..=1 << 20))]
     steps: u32,
 
-    /// Seconds of a time step [default: 0.9 of the longest stable one]
-    #[arg(long, value_name = "S")]
-    step_s: Option<f64>,
-
     /// Significant digits to which the inputs of the chemistry are rounded, 1 to 15, separated by
     /// commas: a run with the cache for each
     #[arg(long, value_name = "DIGITS,...", value_delimiter = ',', default_value = "3,4,5,6")]
@@ -96,7 +92,7 @@ pub(crate) fn run(mut args: SurrogateArgs) -> Result<()> {
     let Some((mut report, files, rows)) = reported else { return Ok(()) };
     report.parameter("buckets_per_rank", options.cache.buckets_per_owner);
     report.parameters(fields!(args; columns, rows, steps, zero_below, package, in_flight));
-    let of_flow = [("step_s", options.flow.step_s()), ("cell_m", options.flow.cell_m())];
+    let of_flow = [("step_s", options.flow.step_s), ("cell_m", options.flow.cell_m)];
     report.parameters(of_flow.into_iter().chain([("work_us", args.work_us())]));
     report.summary = SurrogateRow::summary(&rows, options.grid);
     report.note([match args.job.transport {
@@ -120,9 +116,6 @@ impl SurrogateArgs {
         if (1..self.digits.len()).any(|at| self.digits[..at].contains(&self.digits[at])) {
             return Err(Failure::usage("--digits has a number twice: give each once"));
         }
-        let flow = Flow::engesgaard_kipp();
-        let flow = self.step_s.map_or(Ok(flow), |step_s| flow.with_step_s(step_s));
-        let flow = flow.map_err(|error| Failure::usage(format!("--step-s: {error}")))?;
         let cache = Config {
             // The simulator's time stands still while the CPU loads words.
             direct: self.job.transport != TransportName::Sim,
@@ -141,7 +134,7 @@ impl SurrogateArgs {
         let work = Duration::from_secs_f64(self.work_us() * 1e-6);
         Ok(Options {
             grid: Grid { columns: self.columns as usize, rows: rows as usize },
-            flow,
+            flow: Flow::engesgaard_kipp(),
             steps: self.steps,
             digits: self.digits.clone(),
             zero_below: self.zero_below,

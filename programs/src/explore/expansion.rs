@@ -237,15 +237,6 @@ fn is_empty<const W: usize>(state: &[u64; W]) -> bool {
 mod tests {
     use super::*;
 
-    fn filtered(recent: &mut RecentStates<1>, states: &[u64]) -> Vec<u64> {
-        let mut nodes: Vec<[u64; 1]> = states.iter().map(|&state| [state]).collect();
-        let mut keys = vec![[0]; states.len()];
-        let new = recent.filter_new(&mut nodes, &mut keys, |node| node);
-        assert_eq!(nodes[..new], keys[..new]);
-        nodes.truncate(new);
-        nodes.into_flattened()
-    }
-
     /// All words of such a state are those of an entry without a state.
     #[test]
     fn keeps_state_of_ones() {
@@ -254,30 +245,6 @@ mod tests {
             let (mut nodes, mut keys) = (ones, [[0; 2]; 2]);
             let new = recent.filter_new(&mut nodes, &mut keys, |node| node);
             assert_eq!(new, if ones[0][1] == 0 { 1 } else { 2 });
-        }
-    }
-
-    #[test]
-    fn filters_recent_states() {
-        let mut recent = RecentStates::new(1 << 10);
-        assert_eq!(filtered(&mut recent, &[0, 5, 5, 0, 6]), [0, 5, 6]);
-        assert_eq!(filtered(&mut recent, &[6, 8, 0]), [8]);
-        assert!(filtered(&mut recent, &[]).is_empty());
-    }
-
-    /// Two entries for many states: most are forgotten.
-    #[test]
-    fn passes_forgotten_states() {
-        let mut recent = RecentStates::new(2);
-        let states: Vec<u64> = (0..100).collect();
-        assert_eq!(filtered(&mut recent, &states), states);
-        assert!(filtered(&mut recent, &states).len() >= 98);
-    }
-
-    #[test]
-    fn passes_all_without_entries() {
-        for states in [0, 1] {
-            assert_eq!(filtered(&mut RecentStates::new(states), &[3, 3, 3]), [3, 3, 3]);
         }
     }
 }

@@ -29,15 +29,6 @@ impl fmt::Display for Property {
 }
 
 impl Property {
-    /// Encodes the property as numbers, with the places that its names mean.
-    #[must_use]
-    pub fn encoding(&self) -> Vec<u64> {
-        match self {
-            Self::NoDeadlock => Vec::new(),
-            Self::Invariant(invariant) => invariant.encoding(),
-        }
-    }
-
     /// Returns whether a state violates the property that enables this number of transitions.
     fn is_violated(&self, packing: &Packing, state: &[u64], enabled: usize) -> bool {
         match self {

@@ -9,8 +9,8 @@ use probeline::transport::{Exchange, Owner};
 use super::counterexample::{Levels, Verdict};
 use super::expansion::{Counts, Expand, Stop};
 use super::frontier::Frontier;
-use super::property::{Findings, Property, Violation};
-use super::table_size::{self, Limit, TableSize};
+use super::property::Findings;
+use super::table_size::{Limit, TableSize};
 use super::tables::{Engine, Opening, StateTable, States, TableStats};
 use super::{Exploration, Explored, Host, Progress};
 use crate::petri::{Overflow, Packing, PackingError};
@@ -20,21 +20,6 @@ use crate::{Error, Timed, gather_values};
 /// with many ranks, whose exchange takes longer.
 const ROUND_NS: u64 = 100_000_000;
 const ROUND_NS_PER_RANK: u64 = 1_000_000;
-
-/// Results of a search that has ended.
-#[derive(Clone, Debug)]
-pub struct Ended {
-    /// Counters of states and edges.
-    pub counts: Counts,
-    /// Counters of all tables so far.
-    pub stats: TableStats,
-    /// States that were found and not expanded.
-    pub open: u64,
-    /// The reason why it ended.
-    pub ending: Ending,
-    /// The verdict on each property.
-    pub verdicts: Vec<Verdict>,
-}
 
 /// The reason why a search ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +76,8 @@ pub enum Reason {
 
 /// The reason why the search in a table ends.
 enum Pause {
-    Ended(Box<Ended>),
+    /// With this number of states that were found and not expanded.
+    Ended(Ending, u64),
     /// A marking does not fit the packing: the search has to start again with this one.
     Restart(Packing),
     /// The search goes on with a table of this size.
@@ -100,12 +86,12 @@ enum Pause {
 
 /// A search of all states that are reachable from the initial marking, until all properties are
 /// violated.
-pub(super) struct Search<'a> {
+pub(super) struct Search<'a, 'e> {
     exploration: &'a Exploration,
     host: &'a mut dyn Host,
     packing: &'a Packing,
     states: &'static States,
-    size: &'a mut TableSize,
+    size: &'a mut TableSize<'e>,
     expansion: Box<dyn Expand>,
     frontier: Frontier,
     findings: Findings<'a>,
@@ -116,22 +102,18 @@ pub(super) struct Search<'a> {
     round: Option<Round>,
     /// States of all levels up to the current one.
     held: u64,
-    /// The reason why the table does not grow any more.
+    /// The reason why the table does not grow any more; the search does not ask again.
     limit: Option<Limit>,
-    /// Whether a growth has failed; the search does not try again.
-    has_failed_to_grow: bool,
-    /// Whether the net is known to have no bound on its tokens; none before it was asked.
-    is_unbounded: Option<bool>,
     /// The clock when the exploration began.
     start_ns: u64,
 }
 
-impl<'a> Search<'a> {
+impl<'a, 'e> Search<'a, 'e> {
     pub(super) fn new(
         exploration: &'a Exploration,
         packing: &'a Packing,
         start_ns: u64,
-        size: &'a mut TableSize,
+        size: &'a mut TableSize<'e>,
         host: &'a mut dyn Host,
     ) -> Self {
         let states = exploration.states(packing.words());
@@ -150,8 +132,6 @@ impl<'a> Search<'a> {
             round: None,
             held: 0,
             limit: None,
-            has_failed_to_grow: false,
-            is_unbounded: None,
             start_ns,
         }
     }
@@ -168,29 +148,28 @@ impl<'a> Search<'a> {
             let at = self.opening(engine.current(), self.size.now, exchange)?;
             let mut table = (self.states.open)(at, exchange)?;
             match self.search(&mut *table, exchange)? {
-                Pause::Ended(ended) => return self.end(&mut *table, *ended, exchange).map(Ok),
+                Pause::Ended(ending, open) => {
+                    return self.end(&mut *table, ending, open, exchange).map(Ok);
+                }
                 Pause::Restart(grown) => return Ok(Err(grown)),
                 Pause::Grow(bytes) => {
                     drop(table);
-                    if let Some(limit) = self.grow(engine, bytes, exchange)? {
-                        // The search goes on in the present table until it is full.
-                        self.limit = Some(limit);
-                        self.has_failed_to_grow = true;
-                    }
+                    // If it cannot grow, the search goes on in the present table until it is full.
+                    self.limit = self.grow(engine, bytes, exchange)?;
                 }
             }
         }
     }
 
     /// Returns how to open a table of this size.
-    fn opening<'e>(
+    fn opening<'t>(
         &mut self,
-        engine: &'e mut dyn Timed,
+        engine: &'t mut dyn Timed,
         bytes: u64,
         exchange: &mut dyn Exchange,
-    ) -> Result<Opening<'e>, Error>
+    ) -> Result<Opening<'t>, Error>
     where
-        'a: 'e,
+        'a: 't,
     {
         let exploration = self.exploration;
         let narrow = self.host.configure(engine, exploration.config_of(bytes), exchange)?;
@@ -241,7 +220,8 @@ impl<'a> Search<'a> {
         let round_ns = ROUND_NS + ROUND_NS_PER_RANK * u64::from(exchange.owners());
         let Self { expansion, frontier, findings, counts, .. } = self;
         let stop = expansion.expand(table, frontier, findings, counts, round_ns)?;
-        Ok(stop.or_else(|| self.scarcity()))
+        let scarce = self.size.scarcity(self.frontier.bytes()).map(Stop::OutOfMemory);
+        Ok(stop.or(scarce))
     }
 
     /// Moves the states found so far to a table of this size. If that fails, or is stopped, they stay
@@ -304,13 +284,6 @@ impl<'a> Search<'a> {
         Ok(round)
     }
 
-    /// Returns why this rank cannot hold more states beside the table.
-    fn scarcity(&self) -> Option<Stop> {
-        let available = self.size.memory_here()?;
-        table_size::is_scarce(available, self.frontier.bytes())
-            .then_some(Stop::OutOfMemory(available))
-    }
-
     /// Puts the initial state in the table, on rank 0, unless the table has no room for it.
     fn put_initial(
         &mut self,
@@ -358,16 +331,12 @@ impl<'a> Search<'a> {
                 Some(Reason::Memory { available, keeps_levels: self.frontier.keeps_levels() })
             }
             None => {
-                let is_crowded =
-                    held + round.inner_nodes > table.facts().grow_at && self.limit.is_none();
-                if (round.full || is_crowded) && !self.has_failed_to_grow {
-                    let net = &self.exploration.net;
-                    let is_unbounded =
-                        *self.is_unbounded.get_or_insert_with(|| net.growth().is_some());
-                    match self.size.next(is_unbounded, exchange)? {
+                let is_crowded = held + round.inner_nodes > table.facts().grow_at;
+                if (round.full || is_crowded) && self.limit.is_none() {
+                    match self.size.next(exchange)? {
                         Ok(next) => {
                             self.host.show(Progress::Grow { bytes: next, states: held });
-                            (larger, self.limit) = (Some(next), None);
+                            larger = Some(next);
                         }
                         Err(limit) => self.limit = Some(limit),
                     }
@@ -394,35 +363,31 @@ impl<'a> Search<'a> {
             (None, Some(number)) => Ending::Stopped(number),
             (None, None) => return Ok(larger.map(Pause::Grow)),
         };
-        Ok(Some(Pause::Ended(Box::new(self.ended(ending, open, exchange)?))))
+        Ok(Some(Pause::Ended(ending, open)))
     }
 
-    fn ended(
+    fn verdicts(
         &mut self,
-        ending: Ending,
-        open: u64,
+        complete: bool,
         exchange: &mut dyn Exchange,
-    ) -> Result<Ended, Error> {
+    ) -> Result<Vec<Verdict>, Error> {
         let (exploration, packing) = (self.exploration, self.packing);
         let levels = self.frontier.take_levels(packing.last_bits());
-        let violations = &self.findings.violations;
         let levels = Levels { net: &exploration.net, packing, states: &levels };
-        let verdict = |(property, violation): (&Property, &Option<Violation>)| {
-            levels.verdict(property, violation.as_ref(), ending == Ending::Complete, exchange)
-        };
-        let verdicts = exploration.properties.iter().zip(violations).map(verdict);
-        let verdicts = verdicts.collect::<Result<_, Error>>()?;
-        Ok(Ended { counts: self.counts, stats: self.stats, open, ending, verdicts })
+        let found = exploration.properties.iter().zip(&self.findings.violations);
+        found.map(|(of, at)| levels.verdict(of, at.as_ref(), complete, exchange)).collect()
     }
 
     fn end(
         &mut self,
         table: &mut dyn StateTable,
-        ended: Ended,
+        ending: Ending,
+        open: u64,
         exchange: &mut dyn Exchange,
     ) -> Result<Explored, Error> {
+        let verdicts = self.verdicts(ending == Ending::Complete, exchange)?;
         let end_ns = table.now_ns();
-        let all = gather_values(exchange, &(ended.counts, ended.stats))?;
+        let all = gather_values(exchange, &(self.counts, self.stats))?;
         let sum =
             |field: fn(&Counts) -> u64| all.iter().map(|(counts, _)| field(counts)).sum::<u64>();
         let counts = Counts {
@@ -432,11 +397,11 @@ impl<'a> Search<'a> {
             known: sum(|of| of.known),
             find_or_puts: sum(|of| of.find_or_puts),
             deadlocks: sum(|of| of.deadlocks),
-            levels: ended.counts.levels,
+            levels: self.counts.levels,
         };
         let none = TableStats::default();
         let stats = all.iter().fold(none, |sum, (_, of_rank)| sum.plus(of_rank));
-        let (Counts { states, expanded, .. }, open) = (counts, ended.open);
+        let Counts { states, expanded, .. } = counts;
         let [held, occupied] = table.count(exchange)?;
         if held != states || expanded + open != states {
             return Err(Error::Wrong(format!(
@@ -445,7 +410,11 @@ impl<'a> Search<'a> {
             )));
         }
         Ok(Explored {
-            ended: Ended { counts, stats, ..ended },
+            counts,
+            stats,
+            open,
+            ending,
+            verdicts,
             busiest: all.iter().map(|(counts, _)| counts.expanded).max().unwrap_or(0),
             took_ns: end_ns - self.start_ns,
             growths: self.size.growths,

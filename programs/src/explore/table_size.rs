@@ -6,7 +6,6 @@ use probeline::transport::{Exchange, ExchangeError};
 
 use super::Exploration;
 use super::tables::StatesChoice;
-use crate::gather;
 
 /// The factor from the size of a table to that of the next one. Over a run the ranks then move at most
 /// a third of the states that they find, and old and new table together take five quarters of the new
@@ -22,18 +21,14 @@ const MIN_GAIN: u64 = 4;
 /// Memory that a rank leaves to others, in bytes.
 const MIN_MEMORY: u64 = 16 << 20;
 
-/// The bytes of the table, their upper limits, and how they grew.
+/// The bytes of the table of an exploration, and how they grew.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TableSize {
+pub(super) struct TableSize<'e> {
+    exploration: &'e Exploration,
     pub(super) now: u64,
     /// The number of times that the table grew, and the time that it took.
     pub(super) growths: u32,
     pub(super) growth_ns: u64,
-    max: Option<u64>,
-    trees: bool,
-    ranks: u64,
-    ranks_here: u64,
-    grows: bool,
 }
 
 /// The reason why the table cannot grow.
@@ -57,62 +52,52 @@ pub enum Limit {
 /// The bytes of the largest table of trees.
 pub const MAX_TREES_BYTES: u64 = 8 * TreeConfig::MAX_BUCKETS;
 
-impl TableSize {
-    pub(super) fn new(exploration: &Exploration) -> Self {
-        Self {
-            now: exploration.table_bytes,
-            growths: 0,
-            growth_ns: 0,
-            max: exploration.max_table_bytes,
-            trees: exploration.states == StatesChoice::Tree,
-            ranks: exploration.ranks.max(1).into(),
-            ranks_here: exploration.ranks_here.max(1).into(),
-            grows: exploration.grows,
-        }
+impl<'e> TableSize<'e> {
+    pub(super) fn new(exploration: &'e Exploration) -> Self {
+        Self { exploration, now: exploration.table_bytes, growths: 0, growth_ns: 0 }
     }
 
-    /// Returns this rank's share of the memory available on its machine for states outside the
-    /// table, in bytes; `None` if it is unknown.
-    pub(super) fn memory_here(&self) -> Option<u64> {
-        Some(memory_available()? / self.ranks_here)
+    /// Returns the bytes of memory that this rank has left for states outside the table, if it should end
+    /// with states to expand of this many bytes. Until the next round, they may become twice as many, in a
+    /// copy of them.
+    pub(super) fn scarcity(&self, states: u64) -> Option<u64> {
+        let available = memory_available()? / u64::from(self.exploration.ranks_here.max(1));
+        is_scarce(available, states).then_some(available)
     }
 
     /// Returns the size of the next table, or why there is none. All ranks call it, and all get the
     /// same result.
     pub(super) fn next(
         &self,
-        is_unbounded: bool,
         exchange: &mut dyn Exchange,
     ) -> Result<Result<u64, Limit>, ExchangeError> {
-        if !self.grows {
+        let &Exploration { ref net, grows, max_table_bytes, ranks, ranks_here, .. } =
+            self.exploration;
+        if !grows {
             return Ok(Err(Limit::Transport));
         }
-        if self.max.is_none() && is_unbounded {
+        if max_table_bytes.is_none() && net.growth().is_some() {
             return Ok(Err(Limit::Unbounded));
         }
         // The pages of a table come from one pool.
-        let here = largest_pool().map_or(u64::MAX, |bytes| bytes / self.ranks_here) / 4 * 3;
-        let mine = [here, self.max.unwrap_or(u64::MAX)];
-        let (mut memory, mut max) = (u64::MAX, u64::MAX);
-        for [part, asked] in gather(exchange, mine)? {
-            memory = memory.min(part.saturating_mul(self.ranks));
-            max = max.min(asked);
-        }
-        Ok(self.within(memory, max))
+        let here = largest_pool().map_or(u64::MAX, |bytes| bytes / u64::from(ranks_here.max(1)));
+        let least = exchange.min(here / 4 * 3)?;
+        Ok(self.within(least.saturating_mul(ranks.into()), max_table_bytes.unwrap_or(u64::MAX)))
     }
 
     /// Returns the limit that does not allow a larger table than this one.
     pub(super) fn limit_at(&self, size: u64) -> Limit {
-        match self.max {
+        match self.exploration.max_table_bytes {
             Some(max) if max <= size => Limit::Asked(max),
             _ => Limit::Memory(size),
         }
     }
 
     fn within(&self, memory: u64, max: u64) -> Result<u64, Limit> {
-        let size = self.now;
-        let wanted = size.saturating_mul(FACTOR).max(MIN_SIZE).max(MIN_PART * self.ranks);
-        let reach = if self.trees { MAX_TREES_BYTES } else { u64::MAX };
+        let (size, ranks) = (self.now, u64::from(self.exploration.ranks));
+        let wanted = size.saturating_mul(FACTOR).max(MIN_SIZE).max(MIN_PART * ranks);
+        let trees = self.exploration.states == StatesChoice::Tree;
+        let reach = if trees { MAX_TREES_BYTES } else { u64::MAX };
         let possible = wanted.min(memory).min(max).min(reach);
         if possible >= size.saturating_add(size / MIN_GAIN) {
             return Ok(possible);
@@ -134,15 +119,15 @@ fn largest_pool() -> Option<u64> {
     Some(memory_available()?.max(free))
 }
 
-/// Returns whether a rank with states to expand of this many bytes, and this many bytes of memory
-/// available, should end. Until the next round, they may become twice as many, in a copy of them.
-pub(super) fn is_scarce(available: u64, states: u64) -> bool {
+fn is_scarce(available: u64, states: u64) -> bool {
     available < MIN_MEMORY.saturating_add(states.saturating_mul(2))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explore::tests::exploration_of;
+    use crate::petri::naive::net;
 
     #[test]
     fn states_leave_memory_to_others() {
@@ -154,25 +139,26 @@ mod tests {
 
     #[test]
     fn grows_up_to_limit() {
-        let table = |size: u64| {
-            let (max, trees, ranks, ranks_here, grows) = (None, false, 2, 2, true);
-            let (now, growths, growth_ns) = (size << 20, 0, 0);
-            TableSize { now, growths, growth_ns, max, trees, ranks, ranks_here, grows }
-        };
-        let within = |size, memory: u64, max: u64| {
-            table(size).within(memory << 20, max << 20).map(|size| size >> 20)
+        let exploration = |states, ranks| exploration_of(net(&[1], &[]), states, ranks);
+        let flat = exploration(StatesChoice::Flat, 2);
+        let within = |size: u64, memory: u64, max: u64| {
+            let table = TableSize { now: size << 20, ..TableSize::new(&flat) };
+            table.within(memory << 20, max << 20).map(|size| size >> 20)
         };
         assert_eq!(within(32, 1000, 1000), Ok(128));
         assert_eq!(within(32, 100, 1000), Ok(100));
         assert_eq!(within(32, 1000, 40), Ok(40));
         assert_eq!(within(32, 1000, 39), Err(Limit::Asked(39 << 20)));
         assert_eq!(within(32, 20, 39), Err(Limit::Memory(20 << 20)));
-        let tiny = TableSize { now: 4096, ..table(0) };
-        assert_eq!(tiny.within(u64::MAX, u64::MAX), Ok(1 << 20));
-        let many = TableSize { ranks: 64, ..tiny };
-        assert_eq!(many.within(u64::MAX, u64::MAX), Ok(4 << 20));
-        let trees = |size| TableSize { trees: true, ..table(size) }.within(1 << 40, u64::MAX);
-        assert_eq!(trees(8 << 10), Ok(16 << 30));
-        assert_eq!(trees(16 << 10), Err(Limit::Trees(16 << 30)));
+        for (states, ranks, now, size) in [
+            (StatesChoice::Flat, 2, 4096, Ok(1 << 20)),
+            (StatesChoice::Flat, 64, 4096, Ok(4 << 20)),
+            (StatesChoice::Tree, 2, 8 << 30, Ok(16 << 30)),
+            (StatesChoice::Tree, 2, 16 << 30, Err(Limit::Trees(16 << 30))),
+        ] {
+            let exploration = exploration(states, ranks);
+            let table = TableSize { now, ..TableSize::new(&exploration) };
+            assert_eq!(table.within(1 << 40, u64::MAX), size);
+        }
     }
 }

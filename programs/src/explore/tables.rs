@@ -104,19 +104,15 @@ trait StateKind: Keys + 'static {
 
     fn keys(states: &[u64]) -> &[Self::Key];
 
-    fn key(state: &Self::Key) -> Self::Arg<'_>;
-
     /// Adds the facts that are not about buckets.
     fn complete(_: &Opened<'_, Self>, _: &mut Facts) {}
 }
 
 impl<K: StateKind> StateTable for Opened<'_, K> {
     fn put(&mut self, states: &[u64], in_batch: bool, into: &mut [Outcome]) -> Result<(), Error> {
-        if in_batch {
-            return Ok(self.find_or_put_batch(K::keys(states), into)?);
-        }
-        for (key, outcome) in K::keys(states).iter().zip(into) {
-            *outcome = self.find_or_put(K::key(key))?;
+        let each = if in_batch { into.len().max(1) } else { 1 };
+        for (keys, outcomes) in K::keys(states).chunks(each).zip(into.chunks_mut(each)) {
+            self.find_or_put_batch(keys, outcomes)?;
         }
         Ok(())
     }
@@ -170,10 +166,6 @@ impl StateKind for Narrow<Vec<CacheEntry>> {
     fn keys(states: &[u64]) -> &[u64] {
         states
     }
-
-    fn key(&state: &u64) -> u64 {
-        state
-    }
 }
 
 /// Returns the configuration of a table of the bytes of --table-size, with an entry for three buckets
@@ -203,10 +195,6 @@ impl<const W: usize> StateKind for Wide<W> {
 
     fn keys(states: &[u64]) -> &[[u64; W]] {
         states.as_chunks().0
-    }
-
-    fn key(state: &[u64; W]) -> &[u64; W] {
-        state
     }
 
     fn complete(table: &Opened<'_, Self>, facts: &mut Facts) {
@@ -246,10 +234,6 @@ impl<const W: usize> StateKind for Trees<W> {
 
     fn keys(states: &[u64]) -> &[[u64; W]] {
         states.as_chunks().0
-    }
-
-    fn key(state: &[u64; W]) -> &[u64; W] {
-        state
     }
 
     fn complete(table: &Opened<'_, Self>, facts: &mut Facts) {

@@ -62,7 +62,7 @@ impl Host for Rank {
     }
 }
 
-fn exploration_of(net: Net, states: StatesChoice, ranks: u32) -> Exploration {
+pub(super) fn exploration_of(net: Net, states: StatesChoice, ranks: u32) -> Exploration {
     Exploration {
         packing: Packing::wide(&net, &states.widths()).unwrap(),
         net,
@@ -101,7 +101,7 @@ fn explored(exploration: &Exploration) -> Explored {
 
 /// Returns states, arcs and deadlocks.
 fn counts(explored: &Explored) -> [u64; 3] {
-    let Counts { states, arcs, deadlocks, .. } = explored.ended.counts;
+    let Counts { states, arcs, deadlocks, .. } = explored.counts;
     [states, arcs, deadlocks]
 }
 
@@ -166,25 +166,9 @@ fn counts_ignore_search_options() {
                 let mut exploration = of(model, states, ranks);
                 options(&mut exploration);
                 let all = explored(&exploration);
-                let found = (counts(&all), all.ended.ending);
+                let found = (counts(&all), all.ending);
                 assert_eq!(found, (size, Ending::Complete), "{model} {states:?} {number}");
             }
-        }
-    }
-}
-
-#[test]
-fn simulated_ranks_repeat_search() {
-    for ((model, size), states) in
-        PUBLISHED[..2].iter().flat_map(|of| ALL_CHOICES.map(|states| (of, states)))
-    {
-        for (number, options) in OPTIONS.iter().enumerate() {
-            let mut exploration = Exploration { grows: false, ..of(model, states, 2) };
-            options(&mut exploration);
-            let [first, second] =
-                [(); 2].map(|()| explored_over_sim(&exploration, Model::instant(), u64::MAX));
-            assert_eq!(counts(&first.0), *size, "{model} {states:?} {number}");
-            assert_eq!(first.1, second.1);
         }
     }
 }
@@ -192,14 +176,20 @@ fn simulated_ranks_repeat_search() {
 /// If a roundtrip takes a millisecond, a level takes many rounds. A rank may stop within it.
 #[test]
 fn levels_take_many_rounds() {
+    for states in ALL_CHOICES {
+        let fast = Exploration { grows: false, ..of("philosophers:5", states, 2) };
+        let (all, _) = explored_over_sim(&fast, Model::instant(), u64::MAX);
+        assert_eq!(counts(&all), [243, 945, 2]);
+    }
     let mut slow = of("philosophers:9", StatesChoice::Auto, 2);
     (slow.recent_states, slow.all_successors, slow.grows) = (0, true, false);
     let cost = Model::simple(1_000_000);
-    let (all, _) = explored_over_sim(&slow, cost, u64::MAX);
-    assert_eq!((counts(&all), all.ended.counts.levels), ([19_683, 137_781, 2], 10));
+    let [(all, trace), (_, again)] = [(); 2].map(|()| explored_over_sim(&slow, cost, u64::MAX));
+    assert_eq!(trace, again);
+    assert_eq!((counts(&all), all.counts.levels), ([19_683, 137_781, 2], 10));
     let (stopped, _) = explored_over_sim(&slow, cost, 12);
-    assert_eq!(stopped.ended.ending, Ending::Stopped(15));
-    assert!(stopped.ended.open > 0 && stopped.ended.counts.levels < 9, "{stopped:?}");
+    assert_eq!(stopped.ending, Ending::Stopped(15));
+    assert!(stopped.open > 0 && stopped.counts.levels < 9, "{stopped:?}");
 }
 
 /// Known states and hits of the cache are counted separately, and neither is looked up in the table. The
@@ -212,7 +202,7 @@ fn counts_hits_separately() {
             exploration.config.direct = false;
             exploration.all_successors = recent == 0;
             (exploration.recent_states, exploration.cache_entries) = (recent, cache);
-            let Ended { counts, stats, .. } = explored(&exploration).ended;
+            let Explored { counts, stats, .. } = explored(&exploration);
             // No arc leads to the initial state.
             assert_eq!(counts.known + counts.find_or_puts, counts.arcs + 1);
             let hits = stats.buckets.total().cache_hits;
@@ -277,7 +267,7 @@ fn long_states_fit_trees() {
             }
             let all = explored(&exploration);
             let levels = lengths.iter().map(|length| length - 1).sum::<usize>() as u64 + 1;
-            assert_eq!((counts(&all), all.ended.counts.levels), ([states, 3 * states, 0], levels));
+            assert_eq!((counts(&all), all.counts.levels), ([states, 3 * states, 0], levels));
             // A bucket, and at most one inner node a state in nets as small as these.
             let bytes = 8 * all.occupied / states + all.entry_bytes;
             assert_eq!((8..20).contains(&bytes), choice == StatesChoice::Tree, "{bytes}");
@@ -315,13 +305,6 @@ fn restarts_with_wider_states() {
             assert_eq!(all.growths > 0, table_bytes == 1 << 12);
         }
     }
-}
-
-#[test]
-fn stops_with_rank_number() {
-    let stopped = explored_up_to(&of("philosophers:9", StatesChoice::Auto, 2), 4).unwrap();
-    assert_eq!(stopped.ended.ending, Ending::Stopped(15));
-    assert!(stopped.ended.open > 0 && stopped.ended.counts.states < 19_683);
 }
 
 /// Returns a net of `places` places and as many tokens, which `transitions` random transitions move.
@@ -374,20 +357,20 @@ fn matches_plain_search() {
         exploration.all_successors = seed % 5 == 4;
         exploration.recent_states = if exploration.all_successors { 0 } else { 1 << 14 };
         let all = explored(&exploration);
-        assert_eq!((counts(&all), all.ended.counts.levels), (size, plain.len() as u64), "{net:?}");
+        assert_eq!((counts(&all), all.counts.levels), (size, plain.len() as u64), "{net:?}");
 
         let bound = 1 + markings().map(|at| at[1]).max().unwrap() / 2;
         let violates = |at: &[u64]| at[0] + 2 * at[1] > bound + at[2];
         let texts = [&format!("p0 + 2*p1 <= {bound} + p2"), "p0 >= 0"];
         let all = explored(&with_properties(exploration, &texts));
-        assert_eq!(all.ended.ending, Ending::Complete, "one property is not violated");
+        assert_eq!(all.ending, Ending::Complete, "one property is not violated");
         let distance = |violates: &dyn Fn(&[u64]) -> bool| {
             plain.iter().position(|(markings, _)| markings.iter().any(|at| violates(at)))
         };
         let distances = [distance(&is_dead), distance(&violates)];
-        check(&net, &all.ended.verdicts[0], distances[0], is_dead);
-        check(&net, &all.ended.verdicts[1], distances[1], violates);
-        check(&net, &all.ended.verdicts[2], None, |_| false);
+        check(&net, &all.verdicts[0], distances[0], is_dead);
+        check(&net, &all.verdicts[1], distances[1], violates);
+        check(&net, &all.verdicts[2], None, |_| false);
         deadlocks += usize::from(distances[0].is_some_and(|distance| distance > 1));
         violations += usize::from(distances[1].is_some_and(|distance| distance > 1));
     }
@@ -408,7 +391,7 @@ fn verdicts_ignore_states_and_ranks() {
     for (states, ranks) in ALL_CHOICES.into_iter().zip([1, 2, 3]) {
         let of = Exploration { batch: ranks, ..of("philosophers:6", states, ranks) };
         let of = with_properties(of, &["eat_1 + eat_3 <= 1"]);
-        let verdicts = explored(&of).ended.verdicts;
+        let verdicts = explored(&of).verdicts;
         check(&of.net, &verdicts[0], Some(6), |at| {
             !of.net.transitions().iter().any(|of| of.is_enabled(at))
         });
@@ -423,11 +406,11 @@ fn ends_once_all_properties_fail() {
     let invariants = ["work_1 < 1", "ticket_1 + work_1 + rework_1 + done_1 == 3"];
     let mut asked = with_properties(of("kanban:3", StatesChoice::Auto, 2), &invariants);
     asked.properties.remove(0);
-    let Ended { counts, ending, verdicts, .. } = explored(&asked).ended;
+    let Explored { counts, ending, verdicts, .. } = explored(&asked);
     assert_eq!((counts.states, ending), (58_400, Ending::Complete));
     assert_eq!([verdicts[0].holds, verdicts[1].holds], [Some(false), Some(true)]);
     asked.properties.truncate(1);
-    let Ended { counts, ending, open, .. } = explored(&asked).ended;
+    let Explored { counts, ending, open, .. } = explored(&asked);
     assert_eq!((counts.levels, ending), (2, Ending::Answered));
     assert!(open > 0);
 }
@@ -459,7 +442,7 @@ fn reports_violation_when_room_ends() {
             let Err(Error::OutOfRoom(room)) = explored_up_to(&all, u64::MAX) else { panic!() };
             assert!(is_full(&room), "{room:?}");
             let asked = with_properties(all, &["p2 <= 5"]);
-            let Ended { ending, verdicts, .. } = explored(&asked).ended;
+            let Explored { ending, verdicts, .. } = explored(&asked);
             assert!(matches!(&ending, Ending::OutOfRoom(room) if is_full(room)), "{ending:?}");
             assert_eq!(verdicts[0].holds, None);
             check(&asked.net, &verdicts[1], Some(12), |at| at[2] == 6);

@@ -147,26 +147,20 @@ impl Elimination {
 /// Returns the smallest positive combination of the two rows that is 0 at `column`; `None` if it
 /// leaves an `i64`.
 fn combine(gain: &[i64], loss: &[i64], column: usize) -> Option<Vec<i64>> {
-    let (gained, lost) = (gain[column].unsigned_abs(), loss[column].unsigned_abs());
-    let common = gcd(gained, lost);
-    // Both are at least 1. One of them is 2^63 if the other row has i64::MIN in this column.
-    let of_gain = i64::try_from(lost / common).ok()?;
-    let of_loss = i64::try_from(gained / common).ok()?;
-    let cells = gain.iter().zip(loss);
-    let sums: Option<Vec<i64>> = cells
-        .map(|(&a, &b)| a.checked_mul(of_gain)?.checked_add(b.checked_mul(of_loss)?))
-        .collect();
-    let mut sums = sums?;
-    let common = sums.iter().fold(0, |common, sum| gcd(common, sum.unsigned_abs()));
-    let common = i64::try_from(common).ok()?;
-    if common > 1 {
-        sums.iter_mut().for_each(|sum| *sum /= common);
-    }
-    Some(sums)
+    let (of_gain, of_loss) = (-i128::from(loss[column]), i128::from(gain[column]));
+    // Each product is at most 2^126.
+    let sums = gain
+        .iter()
+        .zip(loss)
+        .map(|(&a, &b)| (i128::from(a) * of_gain).checked_add(i128::from(b) * of_loss));
+    let sums: Vec<i128> = sums.collect::<Option<_>>()?;
+    let common = sums.iter().fold(0, |common, &sum| gcd(common, sum.unsigned_abs()));
+    let common = i128::try_from(common.max(1)).ok()?;
+    sums.into_iter().map(|sum| i64::try_from(sum / common).ok()).collect()
 }
 
 /// Returns the greatest common divisor; 0 if both numbers are 0.
-fn gcd(mut a: u64, mut b: u64) -> u64 {
+fn gcd(mut a: u128, mut b: u128) -> u128 {
     while b != 0 {
         (a, b) = (b, a % b);
     }
@@ -250,50 +244,16 @@ mod tests {
         assert_eq!((bounds[0], bounds[1], bounds[MAX_SIDE]), (Some(2), None, Some(2)));
     }
 
-    /// Computes `combine` in exact arithmetic; `None` if the result does not fit an `i64`.
-    fn exact(gain: &[i64], loss: &[i64], column: usize) -> Option<Vec<i64>> {
-        let gcd = |a: i128, b: i128| {
-            let (mut a, mut b) = (a.abs(), b.abs());
-            while b != 0 {
-                (a, b) = (b, a % b);
-            }
-            a
-        };
-        let fits = |number: i128| i64::try_from(number).ok();
-        let common = gcd(gain[column].into(), loss[column].into());
-        let factors = [-i128::from(loss[column]) / common, i128::from(gain[column]) / common];
-        let [of_gain, of_loss] = factors;
-        fits(of_gain).and(fits(of_loss))?;
-        let mut sums = Vec::new();
-        for (&a, &b) in gain.iter().zip(loss) {
-            let (a, b) = (i128::from(a) * of_gain, i128::from(b) * of_loss);
-            fits(a).and(fits(b))?;
-            sums.push(i128::from(fits(a + b)?));
-        }
-        let common = sums.iter().fold(0, |common, &sum| gcd(common, sum)).max(1);
-        fits(common)?;
-        sums.into_iter().map(|sum| fits(sum / common)).collect()
-    }
-
-    /// Generates numbers of every magnitude, and the extremes of i64.
-    fn numbers() -> impl Strategy<Value = i64> {
-        let ends = vec![i64::MIN, i64::MIN + 1, i64::MIN / 2, i64::MAX, i64::MAX / 2 + 1];
-        prop_oneof![-9_i64..10, any::<i64>(), prop::sample::select(ends)]
+    #[test]
+    fn combines_to_smallest_row() {
+        let (max, min) = (i64::MAX, i64::MIN);
+        assert_eq!(combine(&[2, 4, 0], &[-2, 0, 6], 0), Some(vec![0, 2, 3]));
+        assert_eq!(combine(&[1, max, 0], &[-1, max, 0], 0), Some(vec![0, 1, 0]));
+        assert_eq!(combine(&[max, 1, 0], &[min, 0, 1], 0), None);
+        assert_eq!(combine(&[max, min, 0], &[min, min, 1], 0), None);
     }
 
     proptest! {
-        #[test]
-        fn combine_matches_exact_arithmetic(
-            cells in prop::collection::vec((numbers(), numbers()), 1..6),
-            ends in (numbers(), numbers()),
-        ) {
-            let (mut gain, mut loss): (Vec<i64>, Vec<i64>) = cells.into_iter().unzip();
-            gain.push(ends.0.saturating_abs().max(1));
-            loss.push(if ends.1 < 0 { ends.1 } else { -ends.1.max(1) });
-            let column = gain.len() - 1;
-            prop_assert_eq!(combine(&gain, &loss, column), exact(&gain, &loss, column));
-        }
-
         #[test]
         fn reachable_markings_respect_bounds(net in nets()) {
             for (max, bound) in largest(&net, 300).into_iter().zip(upper_bounds(&net)) {

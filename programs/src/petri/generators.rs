@@ -3,7 +3,8 @@
 //! Their structure, and therefore their numbers of states and arcs, equal those of the Model
 //! Checking Contest's nets of the same names (<https://mcc.lip6.fr>).
 
-use crate::petri::{Arc, Net, NetError, Place, Transition};
+use crate::Error;
+use crate::petri::{Arc, Net, Place, Transition};
 
 /// A family of nets with one parameter, N.
 struct Family {
@@ -36,18 +37,23 @@ const FAMILIES: [Family; 4] = [
 ];
 
 /// Builds the net of a name such as `kanban:5`.
-pub(crate) fn build(name: &str) -> Result<Net, BuiltInError> {
-    let (family_name, size) = name.split_once(':').unwrap_or((name, ""));
-    let Some(family) = FAMILIES.iter().find(|family| family.name == family_name) else {
-        return Err(BuiltInError::UnknownFamily { name: family_name.to_owned() });
+pub(crate) fn build(name: &str) -> Result<Net, Error> {
+    let (name, size) = name.split_once(':').unwrap_or((name, ""));
+    let all = built_in_models();
+    let Some(family) = FAMILIES.iter().find(|family| family.name == name) else {
+        return Err(Error::Parameter(format!(
+            "there is no built-in model '{name}' and no such file; the built-in models are {all}"
+        )));
     };
-    let &Family { name, min, max, .. } = family;
+    let &Family { min, max, .. } = family;
     let Some(number) = size.parse().ok().filter(|size| (min..=max).contains(size)) else {
-        return Err(BuiltInError::Size { name, size: size.to_owned(), min, max });
+        return Err(Error::Parameter(format!(
+            "'{size}' is not a size of {name}: N is {min} to {max}; the built-in models are {all}"
+        )));
     };
     let mut net = Builder::default();
     (family.build)(&mut net, number);
-    Net::new(net.places, net.transitions).map_err(BuiltInError::Net)
+    Net::new(net.places, net.transitions).map_err(|error| Error::Wrong(error.to_string()))
 }
 
 /// Builds four cells that pass on pallets by tickets (Ciardo and Tilgner, ICASE report 96-35,
@@ -239,27 +245,6 @@ impl Builder {
     }
 }
 
-/// The reason why a name is not that of a built-in model.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages name the fields")]
-pub enum BuiltInError {
-    /// No family has this name.
-    #[error(
-        "there is no built-in model '{name}' and no such file; the built-in models are {}",
-        built_in_models()
-    )]
-    UnknownFamily { name: String },
-    /// N is not a number between the family's bounds.
-    #[error(
-        "'{size}' is not a size of {name}: N is {min} to {max}; the built-in models are {}",
-        built_in_models()
-    )]
-    Size { name: &'static str, size: String, min: u64, max: u64 },
-    /// The family built an invalid net.
-    #[error(transparent)]
-    Net(NetError),
-}
-
 /// Returns the list of the built-in models.
 pub(crate) fn built_in_models() -> String {
     let families = FAMILIES.iter().map(|of| format!("{}:N (N {})", of.name, of.parameter));
@@ -283,17 +268,23 @@ mod tests {
 
     #[test]
     fn rejects_other_sizes_and_names() {
-        for size in ["", "x", "0", "-1", "5 ", "1073741825", "99999999999999999999"] {
-            let Err(BuiltInError::Size { name: "kanban", size: found, .. }) =
-                build(&format!("kanban:{size}"))
-            else {
-                panic!("kanban:{size} was built");
-            };
-            assert_eq!(found, size);
+        for model in ["kanban:", "kanban:x", "kanban:0", "kanban:-1", "kanban:5 ", "absent:3"] {
+            let Err(Error::Parameter(problem)) = Net::load(model) else { panic!("{model}") };
+            assert!(problem.contains("'absent'") || problem.contains("is not a size of kanban"));
         }
-        assert!(matches!(build("philosophers:1"), Err(BuiltInError::Size { .. })));
-        let unknown = build("unknown:3").unwrap_err();
-        assert_eq!(unknown, BuiltInError::UnknownFamily { name: "unknown".into() });
-        assert!(unknown.to_string().contains("kanban:N"));
+        assert!(build("kanban:1073741825").is_err() && build("philosophers:1").is_err());
+    }
+
+    #[test]
+    fn errors_list_built_in_models() {
+        for model in ["absent", "absent:3", "kanban", "kanban:x", "no/such:1"] {
+            let message = Net::load(model).unwrap_err().to_string();
+            for name in ["kanban:N", "fms:N", "philosophers:N", "peterson:N"] {
+                assert!(message.contains(name), "{message}");
+            }
+        }
+        assert!(matches!(Net::load("no/such:1"), Err(Error::Format { .. })));
+        let directory = std::env::temp_dir().display().to_string();
+        assert!(matches!(Net::load(&directory), Err(Error::Read { .. })));
     }
 }

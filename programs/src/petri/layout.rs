@@ -95,7 +95,7 @@ pub(crate) fn of(places: &[Tokens], max_words: u32) -> Option<Vec<Field>> {
 }
 
 /// Returns the first word with room for each field, and the bits used of each word.
-fn first_fit(widths: &[u32], max_words: u32) -> Option<(Vec<u32>, Vec<u32>)> {
+pub(crate) fn first_fit(widths: &[u32], max_words: u32) -> Option<(Vec<u32>, Vec<u32>)> {
     let mut used: Vec<u32> = Vec::new();
     let mut words = Vec::with_capacity(widths.len());
     for &bits in widths {
@@ -136,7 +136,7 @@ fn fullest(places: &[Tokens], widths: &[u32], here: &[usize]) -> Option<usize> {
 }
 
 /// Places the fields of each word side by side, from the lowest bit up.
-fn side_by_side(words: &[u32], widths: &[u32]) -> Vec<Field> {
+pub(crate) fn side_by_side(words: &[u32], widths: &[u32]) -> Vec<Field> {
     let count = words.iter().max().map_or(0, |&last| last as usize + 1);
     let mut used = vec![0; count];
     let fields = words.iter().zip(widths).map(|(&word, &bits)| {
@@ -149,14 +149,6 @@ fn side_by_side(words: &[u32], widths: &[u32]) -> Vec<Field> {
         Field { word, shift, bits }
     });
     fields.collect()
-}
-
-/// Lays out fields of exactly these widths, which fit the words.
-#[cfg(test)]
-pub(crate) fn lay_out_widths(widths: &[u32], max_words: u32) -> Vec<Field> {
-    let word = |widths| first_fit(widths, max_words).unwrap().0;
-    let words = if max_words == 1 { vec![0; widths.len()] } else { word(widths) };
-    side_by_side(&words, widths)
 }
 
 /// Returns the width of a field that holds this count; 0 for no tokens.

@@ -2,9 +2,12 @@
 
 use core::fmt;
 use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
 
-use crate::petri::load::{self, LoadError};
-use crate::petri::pnml::{self, PnmlError};
+use crate::Error;
+use crate::petri::generators;
 
 /// The largest initial marking of a place and the largest weight of an arc. One firing on a count
 /// that fits a packed state therefore stays within a `u64`.
@@ -77,21 +80,23 @@ impl Net {
     /// state spaces of the Model Checking Contest's nets of these names (<https://mcc.lip6.fr>).
     ///
     /// # Errors
-    /// [`LoadError`] with the path and, for a PNML file, the line.
-    pub fn load(model: &str) -> Result<Self, LoadError> {
-        load::load(model)
-    }
-
-    /// Reads a place/transition net from the text of a PNML file (ISO/IEC 15909-2, grammar of
-    /// 2009).
-    ///
-    /// Layout, names of nodes and tool-specific parts are ignored. Any other unknown element is an
-    /// error, because it may change the behaviour of the net.
-    ///
-    /// # Errors
-    /// [`PnmlError`] with the line of the error.
-    pub fn from_pnml(text: &str) -> Result<Self, PnmlError> {
-        pnml::parse(text)
+    /// [`Error`] with the path and, for a PNML file, the line; [`Error::Parameter`] for a name.
+    pub fn load(model: &str) -> Result<Self, Error> {
+        let path = Path::new(model);
+        if model.contains(':') && !model.contains('/') && !path.exists() {
+            return generators::build(model);
+        }
+        let text = fs::read_to_string(path).map_err(|source| match source.kind() {
+            ErrorKind::NotFound => Error::Format {
+                path: path.into(),
+                problem: format!(
+                    "there is no such file; name a PNML file or a built-in model: {}",
+                    generators::built_in_models()
+                ),
+            },
+            _ => Error::Read { path: path.into(), source },
+        })?;
+        Self::from_pnml(&text).map_err(|error| Error::Pnml { path: path.into(), error })
     }
 
     /// Returns the places, in the order of markings and of [`Arc::place`].
@@ -102,24 +107,6 @@ impl Net {
     /// Returns the transitions, in the order of their numbers.
     pub fn transitions(&self) -> &[Transition] {
         &self.transitions
-    }
-
-    /// Encodes everything that the state space depends on as numbers: the initial marking and all
-    /// arcs, in order, each list after its length.
-    ///
-    /// Processes compare a hash of these numbers to check that they have the same net. Identifiers
-    /// and names are not included.
-    pub fn encoding(&self) -> Vec<u64> {
-        let mut numbers = vec![self.places.len() as u64];
-        numbers.extend(self.initial());
-        numbers.push(self.transitions.len() as u64);
-        for transition in &self.transitions {
-            for arcs in [&transition.inputs, &transition.outputs] {
-                numbers.push(arcs.len() as u64);
-                numbers.extend(arcs.iter().flat_map(|arc| [arc.place as u64, arc.weight]));
-            }
-        }
-        numbers
     }
 
     /// Calls `emit` with each marking from which a transition leads to `marking`, reachable or not,
@@ -255,7 +242,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::petri::naive::{markings, net, nets, successors};
+    use crate::petri::naive::{markings, nets, successors};
 
     fn transition(inputs: &[(usize, u64)], outputs: &[(usize, u64)]) -> Transition {
         let arcs = |ends: &[(usize, u64)]| {
@@ -289,17 +276,6 @@ mod tests {
         );
     }
 
-    #[test]
-    fn takes_inputs_before_adding_outputs() {
-        let net = net(&[1, 0], &[(&[(0, 2)], &[(0, 2), (1, 1)]), (&[(0, 1)], &[(0, 1), (1, 1)])]);
-        let mut marking = net.initial();
-        assert!(!net.transitions()[0].is_enabled(&marking));
-        assert!(net.transitions()[1].is_enabled(&marking));
-        net.transitions()[1].fire(&mut marking);
-        assert_eq!(marking, [1, 1]);
-        assert_eq!(net.transitions()[1].effect(), [(0, 0), (1, 1)]);
-    }
-
     proptest! {
         /// Every arc is found backwards, and every arc found backwards is one.
         #[test]
@@ -318,26 +294,6 @@ mod tests {
                 });
             }
         }
-    }
-
-    #[test]
-    fn encoding_covers_marking_and_arcs() {
-        let of = |initial: &[u64], weight, to: usize| {
-            net(initial, &[(&[(0, weight)], &[(to, 1)]), (&[(1, 2)], &[])]).encoding()
-        };
-        let base = of(&[3, 0, 0], 1, 1);
-        assert_eq!(base, of(&[3, 0, 0], 1, 1));
-        let others = [of(&[3, 0, 1], 1, 1), of(&[3, 0, 0], 4, 1), of(&[3, 0, 0], 1, 2)];
-        assert!(others.iter().all(|other| *other != base), "{others:?}");
-        // A reversed arc, and another order of places.
-        let (one, other) = (net(&[1, 0], &[(&[(0, 1)], &[])]), net(&[1, 0], &[(&[], &[(0, 1)])]));
-        assert_ne!(one.encoding(), other.encoding());
-        assert_ne!(net(&[1, 0], &[]).encoding(), net(&[0, 1], &[]).encoding());
-        // Identifiers and names do not change the encoding.
-        let named = Place { id: "a".into(), name: "b".into(), initial: 1 };
-        let named = Net::new(vec![named], vec![]).unwrap();
-        assert_eq!(named.encoding(), net(&[1], &[]).encoding());
-        assert_ne!(Net::load("fms:2").unwrap().encoding(), Net::load("fms:3").unwrap().encoding());
     }
 
     #[test]

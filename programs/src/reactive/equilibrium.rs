@@ -14,15 +14,17 @@
 
 use core::f64::consts::LN_10;
 
-use crate::reactive::cell::{ChemistryInput, ChemistryResult, INPUT_NUMBERS, PH};
-use crate::reactive::linear::System;
+use crate::reactive::cell::{ChemistryInput, ChemistryResult, MINERALS, PH};
 
 /// Components that reactions are written in: Ca2+, Mg2+, CO3 2- and H+.
 const MASTERS: usize = 4;
 /// Dissolved species.
 const SPECIES: usize = 13;
-/// Minerals: calcite and dolomite.
-const MINERALS: usize = 2;
+/// Equations, with as many unknowns.
+const EQUATIONS: usize = MASTERS + MINERALS;
+
+/// The factors of each unknown in each equation, and its right side.
+type System = [[f64; EQUATIONS + 1]; EQUATIONS];
 
 /// A dissolved species and its formation from the masters.
 struct Species {
@@ -57,18 +59,9 @@ const ALL: [Species; SPECIES] = [
     species(1, [0, 1, 1, 1], 11.399),  // MgHCO3+
 ];
 
-/// A mineral: what it dissolves to, and its solubility product.
-struct Mineral {
-    masters: [i8; MASTERS],
-    /// The decimal logarithm of the solubility product.
-    log_k: f64,
-}
-
-/// Calcite, CaCO3, and dolomite, CaMg(CO3)2.
-const CALCITE_AND_DOLOMITE: [Mineral; MINERALS] = [
-    Mineral { masters: [1, 0, 1, 0], log_k: -8.48 },
-    Mineral { masters: [1, 1, 2, 0], log_k: -17.09 },
-];
+/// Calcite, CaCO3, and dolomite, CaMg(CO3)2, with what they dissolve to, and their solubility products.
+const CALCITE_AND_DOLOMITE: [Species; MINERALS] =
+    [species(0, [1, 0, 1, 0], -8.48), species(0, [1, 1, 2, 0], -17.09)];
 
 /// The Debye-Hueckel constant of water at 25 degrees Celsius, in (l/mol)^0.5.
 const DEBYE_HUECKEL: f64 = 0.509;
@@ -105,51 +98,26 @@ const NEGATIVE: f64 = -1e-15;
 const ROUNDING: f64 = 1e-12;
 /// The ionic strength in mol/l up to which the equation of Davies holds.
 const MAX_IONIC_STRENGTH: f64 = 0.5;
-/// The names of the numbers of an input.
-const NAMES: [&str; INPUT_NUMBERS] = [
-    "calcium",
-    "magnesium",
-    "carbon",
-    "alkalinity",
-    "chloride",
-    "sodium",
-    "potassium",
-    "calcite",
-    "dolomite",
-    "the time step",
-];
+/// The place of alkalinity in an input, which alone may be negative.
+const ALKALINITY: usize = 3;
 
 /// No equilibrium was found.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Unsolved {
-    /// The input does not describe water: an amount is negative or not a finite number.
-    #[error("{name} is {number}: amounts are finite and not negative, and alkalinity is finite")]
-    NoWater {
-        /// The number of the input that is wrong.
-        name: &'static str,
-        /// The value of that number.
-        number: f64,
-    },
-    /// The water has more ions than the activity coefficients hold for.
-    #[error(
-        "the ionic strength is {ionic_strength:.2} mol/l: activity coefficients by Davies hold to \
-         {MAX_IONIC_STRENGTH} mol/l"
-    )]
-    TooSaline {
-        /// A lower bound of the ionic strength, in mol/l.
-        ionic_strength: f64,
-    },
-    /// The iterations do not converge: a defect.
-    #[error(
-        "no equilibrium of water and minerals was found within {MAX_ITERATIONS} iterations for the \
-         totals {input:?} (calcium, magnesium, carbon, alkalinity, chloride, sodium, potassium, \
-         calcite, dolomite in mol/l; time step in s)"
-    )]
-    NotConverged {
-        /// The input.
-        input: ChemistryInput,
-    },
+#[error(
+    "no equilibrium of water and minerals with the totals {input:?} (calcium, magnesium, carbon, \
+     alkalinity, chloride, sodium, potassium, calcite, dolomite in mol/l; time step in s): {why}"
+)]
+pub struct Unsolved {
+    /// The input.
+    pub input: ChemistryInput,
+    /// The cause.
+    pub why: &'static str,
 }
+
+const NO_WATER: &str = "an amount is negative or not a finite number";
+const TOO_SALINE: &str =
+    "the ionic strength is above 0.5 mol/l, up to which activity coefficients by Davies hold";
+const NOT_CONVERGED: &str = "the iterations do not converge";
 
 /// Returns the equilibrium of a cell's water with its minerals.
 ///
@@ -160,35 +128,26 @@ pub enum Unsolved {
 /// [`Unsolved`] if the input does not describe water, or water of an ionic strength above 0.5 mol/l. A
 /// result is finite in all its numbers.
 pub fn equilibrium(input: &ChemistryInput) -> Result<ChemistryResult, Unsolved> {
-    let problem = Problem::new(&checked(input)?);
+    let unsolved = |why| Unsolved { input: *input, why };
+    let is_water =
+        |at, number: f64| number.is_finite() && (at == ALKALINITY || number >= -ROUNDING);
+    if !input.iter().enumerate().all(|(at, number)| is_water(at, *number)) {
+        return Err(unsolved(NO_WATER));
+    }
+    let problem = Problem::new(input);
     if problem.inert_strength > MAX_IONIC_STRENGTH {
-        return Err(Unsolved::TooSaline { ionic_strength: problem.inert_strength });
+        return Err(unsolved(TOO_SALINE));
     }
     let now = problem.minerals.map(|amount| amount > 0.0);
     let [calcite, dolomite] = now;
     // The minerals of the previous time step are usually those of this one.
     let sets = [now, [!calcite, dolomite], [calcite, !dolomite], [!calcite, !dolomite]];
     let right = sets.into_iter().find_map(|set| problem.solution(set).filter(Guess::is_right));
-    let result = right.ok_or(Unsolved::NotConverged { input: *input })?.result();
+    let result = right.ok_or_else(|| unsolved(NOT_CONVERGED))?.result();
     if result[IONIC_STRENGTH] > MAX_IONIC_STRENGTH {
-        return Err(Unsolved::TooSaline { ionic_strength: result[IONIC_STRENGTH] });
+        return Err(unsolved(TOO_SALINE));
     }
     Ok(result)
-}
-
-/// Returns the input with 0 in place of amounts that are negative by rounding.
-fn checked(input: &ChemistryInput) -> Result<ChemistryInput, Unsolved> {
-    let mut checked = *input;
-    for (number, name) in checked.iter_mut().zip(NAMES) {
-        let is_amount = name != "alkalinity";
-        if !number.is_finite() || (is_amount && *number < -ROUNDING) {
-            return Err(Unsolved::NoWater { name, number: *number });
-        }
-        if is_amount {
-            *number = number.max(0.0);
-        }
-    }
-    Ok(checked)
 }
 
 /// The totals of a cell.
@@ -217,8 +176,10 @@ struct Guess<'p> {
 
 impl Problem {
     fn new(input: &ChemistryInput) -> Self {
-        let &[calcium, magnesium, carbon, alkalinity, chloride, sodium, potassium, rest @ ..] =
-            input;
+        let mut amounts = input.map(|number| number.max(0.0));
+        amounts[ALKALINITY] = input[ALKALINITY];
+        let [calcium, magnesium, carbon, alkalinity, chloride, sodium, potassium, rest @ ..] =
+            amounts;
         let [calcite, dolomite, _step_s] = rest;
         Self {
             totals: [calcium, magnesium, carbon, 2.0 * carbon - alkalinity],
@@ -296,35 +257,35 @@ impl<'p> Guess<'p> {
         ln_product(&mineral.masters, &self.ln_activities) - mineral.log_k * LN_10
     }
 
-    fn present(&self) -> impl Iterator<Item = usize> + use<> {
-        let present = self.present;
-        (0..MINERALS).filter(move |&mineral| present[mineral])
-    }
-
     /// Returns the equations of the next step: the residuals, and their derivatives by the logarithms
     /// of the activities and by the amounts that dissolve. It leaves out that activity coefficients
-    /// change, which are near to constant.
+    /// change, which are near to constant. Of an absent mineral nothing more dissolves.
     fn newton(&self) -> System {
-        let count = self.present().count();
-        let mut system = System::new(MASTERS + count);
-        system.right[..MASTERS].copy_from_slice(&self.totals);
+        let mut system = System::default();
+        for (row, total) in system.iter_mut().zip(self.totals) {
+            row[EQUATIONS] = total;
+        }
         for (species, &concentration) in ALL.iter().zip(&self.concentrations) {
             for row in (0..MASTERS).filter(|&row| species.masters[row] != 0) {
                 let part = f64::from(species.masters[row]) * concentration;
-                system.right[row] -= part;
-                for column in 0..MASTERS {
-                    system.matrix[row][column] += part * f64::from(species.masters[column]);
+                system[row][EQUATIONS] -= part;
+                for (factor, count) in system[row].iter_mut().zip(species.masters) {
+                    *factor += part * f64::from(count);
                 }
             }
         }
-        for (at, mineral) in (MASTERS..).zip(self.present()) {
-            for master in 0..MASTERS {
-                let count = f64::from(CALCITE_AND_DOLOMITE[mineral].masters[master]);
-                system.right[master] += count * self.dissolves[mineral];
-                system.matrix[master][at] = -count;
-                system.matrix[at][master] = count;
+        for (mineral, at) in (0..MINERALS).zip(MASTERS..) {
+            if !self.present[mineral] {
+                system[at][at] = 1.0;
+                continue;
             }
-            system.right[at] = -self.ln_saturation(mineral);
+            let masters = CALCITE_AND_DOLOMITE[mineral].masters.map(f64::from);
+            for (master, count) in masters.into_iter().enumerate() {
+                system[master][EQUATIONS] += count * self.dissolves[mineral];
+                system[master][at] = -count;
+                system[at][master] = count;
+            }
+            system[at][EQUATIONS] = -self.ln_saturation(mineral);
         }
         system
     }
@@ -337,25 +298,18 @@ impl<'p> Guess<'p> {
                 *magnitude += f64::from(count).abs() * concentration;
             }
         }
-        let balances = system.right.iter().zip(magnitudes);
-        let balanced = balances.take(MASTERS).all(|(off, of)| off.abs() <= TOLERANCE * of);
-        // The logarithms have magnitudes of some tens.
-        let saturated =
-            system.right[MASTERS..system.size].iter().all(|off| off.abs() <= 40.0 * TOLERANCE);
-        balanced && saturated
+        // The logarithms of saturations have magnitudes of some tens.
+        let magnitudes = magnitudes.into_iter().chain([40.0; MINERALS]);
+        system.iter().zip(magnitudes).all(|(row, of)| row[EQUATIONS].abs() <= TOLERANCE * of)
     }
 
     /// Takes a step of Newton's method, shorter if an activity would change too much.
     fn step(&mut self, system: System) -> Option<()> {
-        let step = system.solve()?;
+        let step = solve(system)?;
         let largest = step[..MASTERS].iter().fold(0.0_f64, |most, by| most.max(by.abs()));
         let share = (MAX_STEP / largest).min(1.0);
-        for (ln_activity, by) in self.ln_activities.iter_mut().zip(step) {
-            *ln_activity += share * by;
-        }
-        for (at, mineral) in (MASTERS..).zip(self.present()) {
-            self.dissolves[mineral] += share * step[at];
-        }
+        let unknowns = self.ln_activities.iter_mut().chain(&mut self.dissolves);
+        unknowns.zip(step).for_each(|(unknown, by)| *unknown += share * by);
         Some(())
     }
 
@@ -384,6 +338,32 @@ impl<'p> Guess<'p> {
 /// Returns the logarithm of the product of these masters' activities.
 fn ln_product(masters: &[i8; MASTERS], ln_activities: &[f64; MASTERS]) -> f64 {
     masters.iter().zip(ln_activities).map(|(&count, ln)| f64::from(count) * ln).sum()
+}
+
+/// Solves by Gaussian elimination with scaled rows and partial pivoting. `None` if the equations are
+/// singular to working precision.
+fn solve(mut system: System) -> Option<[f64; EQUATIONS]> {
+    for row in &mut system {
+        let largest = row[..EQUATIONS].iter().fold(0.0_f64, |most, value| most.max(value.abs()));
+        row.iter_mut().for_each(|value| *value /= largest);
+    }
+    for pivot in 0..EQUATIONS {
+        let size = |row: &usize| system[*row][pivot].abs();
+        let largest = (pivot..EQUATIONS).max_by(|a, b| size(a).total_cmp(&size(b)))?;
+        system.swap(pivot, largest);
+        let of_pivot = system[pivot];
+        for row in system.iter_mut().skip(pivot + 1).filter(|row| row[pivot] != 0.0) {
+            let factor = row[pivot] / of_pivot[pivot];
+            row.iter_mut().zip(of_pivot).for_each(|(value, of_pivot)| *value -= factor * of_pivot);
+        }
+    }
+    let mut found = [0.0; EQUATIONS];
+    for at in (0..EQUATIONS).rev() {
+        let known: f64 = (at + 1..EQUATIONS).map(|of| system[at][of] * found[of]).sum();
+        found[at] = (system[at][EQUATIONS] - known) / system[at][at];
+    }
+    // A division by 0 leaves no finite number.
+    found.iter().all(|value| value.is_finite()).then_some(found)
 }
 
 #[cfg(test)]

@@ -4,13 +4,15 @@
 use core::array;
 use core::sync::atomic::Ordering::Release;
 
+use fastrand::Rng;
 use probeline::map::Stats;
 use probeline::transport::{Exchange, Owner, RemoteWord, Segment, Sizes};
 use serde::{Deserialize, Serialize};
 
 use super::chemistry::{Cache, Chemistry};
 use crate::reactive::{
-    Band, COMPONENTS, Cell, ChemistryInput, ChemistryResult, Flow, Grid, PH, Water,
+    Band, COMPONENTS, Cell, ChemistryInput, ChemistryResult, Flow, Grid, PH, Water, charge,
+    magnesium_water,
 };
 use crate::reads::read_all;
 use crate::{Error, Timed};
@@ -23,7 +25,7 @@ const ROWS: u64 = 2;
 /// read the rows of the previous step.
 const STEPS: u64 = 2;
 
-type Row = Vec<[f64; COMPONENTS]>;
+type Row = Vec<Water>;
 
 /// The fields that are compared: calcium, magnesium and carbon, pH, calcite, dolomite.
 pub const FIELD_COUNT: usize = 6;
@@ -38,21 +40,21 @@ pub(super) struct Rank {
     inputs: Vec<ChemistryInput>,
     results: Vec<ChemistryResult>,
     /// Amounts that the band must have: its first ones, and those that have flowed in since then.
-    expected: [f64; COMPONENTS],
+    expected: Water,
 }
 
 impl Rank {
     /// Creates this rank's rows with calcite and the water that is in equilibrium with it.
     pub(super) fn new(grid: Grid, flow: Flow, exchange: &dyn Exchange) -> Result<Self, Error> {
-        let resident = Water::with_calcite()?;
+        let resident = Cell::resident()?;
         let rows = grid.band(exchange.me().0 as usize, exchange.owners() as usize);
-        let band = Band::new(grid, rows.clone(), Cell::with_calcite(resident));
-        let cells = band.cells().len();
+        let band = Band::new(grid, rows.clone(), resident);
+        let cells = band.cells.len();
         Ok(Self {
             grid,
             flow,
             expected: band.contents(),
-            inflow: Flow::waters(grid, rows, Water::with_magnesium(), resident),
+            inflow: grid.waters(rows, magnesium_water(), resident.water),
             band,
             inputs: Vec::with_capacity(cells),
             results: vec![ChemistryResult::default(); cells],
@@ -71,12 +73,12 @@ impl Rank {
         let [above, below] = exchange_rows(engine, step, &self.band, exchange)?;
         let (above, below) = (above.as_deref(), below.as_deref());
         let added = self.band.flow(&self.flow, &self.inflow, above, below);
-        self.expected = array::from_fn(|component| self.expected[component] + added[component]);
-        let step_s = self.flow.step_s();
+        self.expected.iter_mut().zip(added).for_each(|(expected, added)| *expected += added);
+        let step_s = self.flow.step_s;
         self.inputs.clear();
-        self.inputs.extend(self.band.cells().iter().map(|cell| cell.chemistry_input(step_s)));
+        self.inputs.extend(self.band.cells.iter().map(|cell| cell.chemistry_input(step_s)));
         chemistry.solve(cache, &mut self.inputs, &mut self.results)?;
-        for (cell, result) in self.band.cells_mut().iter_mut().zip(&self.results) {
+        for (cell, result) in self.band.cells.iter_mut().zip(&self.results) {
             cell.react(result);
         }
         // Entries of this step are younger than those of earlier ones.
@@ -86,16 +88,15 @@ impl Rank {
 
     /// Returns the values of all fields in each cell of the band.
     pub(super) fn fields(&self) -> Vec<[f64; FIELD_COUNT]> {
-        let cells = self.band.cells().iter().zip(&self.results);
+        let cells = self.band.cells.iter().zip(&self.results);
         cells.map(|(cell, result)| fields(cell, result)).collect()
     }
 }
 
 /// Returns the values of all fields in a cell: amounts in mmol/l.
 fn fields(cell: &Cell, result: &ChemistryResult) -> [f64; FIELD_COUNT] {
-    let Water { calcium, magnesium, carbon, .. } = cell.water;
-    let [calcium, magnesium, carbon, calcite, dolomite] =
-        [calcium, magnesium, carbon, cell.calcite, cell.dolomite].map(|amount| amount * 1e3);
+    let [calcium, magnesium, carbon, ..] = cell.water.map(|amount| amount * 1e3);
+    let [calcite, dolomite] = cell.minerals.map(|amount| amount * 1e3);
     [calcium, magnesium, carbon, result[PH], calcite, dolomite]
 }
 
@@ -123,8 +124,8 @@ pub struct Tally {
     /// The largest charge of a cell's water, in equivalents per litre.
     pub charge: f64,
     /// Amounts of each component in the cells, and the amounts that the flow in and out implies.
-    contents: [f64; COMPONENTS],
-    expected: [f64; COMPONENTS],
+    contents: Water,
+    expected: Water,
     /// The largest magnitude of each field, with the cache or without it.
     largest: [f64; FIELD_COUNT],
     /// The largest difference of each field from the run without the cache.
@@ -143,16 +144,17 @@ impl Tally {
             at_206_us_ns: chemistry.missing_work_ns().map(|ns| took_ns + ns),
             hits: stats.hits,
             evictions: stats.evictions,
-            cells: rank.band.cells().len() as u64,
+            cells: rank.band.cells.len() as u64,
             contents: rank.band.contents(),
             expected: rank.expected,
             ..chemistry.tally.clone()
         };
-        let first = (rank.band.rows().start * rank.grid.columns) as u64;
-        for (number, cell) in (first..).zip(rank.band.cells()) {
-            tally.charge = tally.charge.max(cell.water.charge().abs());
+        let first = (rank.band.rows.start * rank.grid.columns) as u64;
+        for (number, cell) in (first..).zip(&rank.band.cells) {
+            tally.charge = tally.charge.max(charge(&cell.water).abs());
             let bits = cell.chemistry_input(0.0).map(f64::to_bits);
-            let hash = bits.into_iter().fold(mixed(number), |hash, bits| mixed(hash ^ bits));
+            let hash =
+                bits.into_iter().fold(number, |hash, bits| Rng::with_seed(hash ^ bits).u64(..));
             tally.digest = tally.digest.wrapping_add(hash);
         }
         tally
@@ -200,12 +202,14 @@ impl Tally {
 
     /// Returns the tally of both parts.
     pub(super) fn plus(self, other: Self) -> Self {
-        let largest = |one: [f64; FIELD_COUNT], other: [f64; FIELD_COUNT]| {
-            array::from_fn(|field| one[field].max(other[field]))
-        };
-        let sum = |one: [f64; COMPONENTS], other: [f64; COMPONENTS]| {
-            array::from_fn(|component| one[component] + other[component])
-        };
+        fn both<const N: usize>(
+            one: [f64; N],
+            other: [f64; N],
+            of: fn(f64, f64) -> f64,
+        ) -> [f64; N] {
+            array::from_fn(|at| of(one[at], other[at]))
+        }
+        let sum = |one: f64, other: f64| one + other;
         Self {
             took_ns: self.took_ns.max(other.took_ns),
             at_206_us_ns: self.at_206_us_ns.max(other.at_206_us_ns),
@@ -217,22 +221,14 @@ impl Tally {
             evictions: self.evictions + other.evictions,
             cells: self.cells + other.cells,
             charge: self.charge.max(other.charge),
-            contents: sum(self.contents, other.contents),
-            expected: sum(self.expected, other.expected),
-            largest: largest(self.largest, other.largest),
-            difference: largest(self.difference, other.difference),
-            squares: array::from_fn(|field| self.squares[field] + other.squares[field]),
+            contents: both(self.contents, other.contents, sum),
+            expected: both(self.expected, other.expected, sum),
+            largest: both(self.largest, other.largest, f64::max),
+            difference: both(self.difference, other.difference, f64::max),
+            squares: both(self.squares, other.squares, sum),
             digest: self.digest.wrapping_add(other.digest),
         }
     }
-}
-
-/// Mixes the bits of a number (the finalizer of SplitMix64, which is a bijection).
-fn mixed(number: u64) -> u64 {
-    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ number >> 31
 }
 
 /// Returns the sizes of the outer rows in an engine: the last words of each window, and the last slot. Their READs are
@@ -250,7 +246,7 @@ fn exchange_rows(
     band: &Band,
     exchange: &mut dyn Exchange,
 ) -> Result<[Option<Row>; 2], Error> {
-    let columns = band.columns();
+    let columns = band.columns;
     let first_word = engine.geometry().window_words - row_words(columns) * ROWS * STEPS;
     let word = |row: u64| first_word + (step % STEPS * ROWS + row) * row_words(columns);
     for (row, components) in (0..).zip(band.outer_rows()) {

@@ -1,6 +1,6 @@
 //! The row of an exploration, and its summary.
 
-use probeline_programs::explore::{Ended, Ending, Explored, Verdict};
+use probeline_programs::explore::{Ending, Explored, Verdict};
 use probeline_report::results::format::{fixed, text};
 use probeline_report::results::row;
 
@@ -56,7 +56,7 @@ row! {
 impl ExploreRow {
     /// Creates the row of an exploration.
     pub(super) fn new(model: &str, ranks: u32, explored: &Explored) -> Self {
-        let Ended { counts, stats, open, ending, verdicts } = &explored.ended;
+        let Explored { counts, stats, open, ending, verdicts, .. } = explored;
         let (buckets, entries, nodes) = (stats.buckets.total(), stats.entries, stats.nodes);
         let per_state = |sum: u64| sum as f64 / counts.expanded.max(1) as f64;
         let seconds = explored.took_ns as f64 / 1e9;

@@ -115,66 +115,6 @@ fn omits_successors_of_concurrent_nets() {
     }
 }
 
-fn overflowed(place: usize, tokens: u64, transition: u32) -> Overflow {
-    Overflow { place, tokens, transition: Some(transition) }
-}
-
-#[test]
-fn fires_edges_of_fields() {
-    let fire_one = |tokens: &[u64], ends: &[Ends<'_>], widths: &[u32], marking: &[u64]| {
-        fire(&net(tokens, ends), &Packing::from_widths(widths), marking)
-    };
-    // Transitions that do the same are arcs each, in all blocks.
-    let same: Ends<'_> = (&[(0, 1)], &[(1, 1)]);
-    assert_eq!(fire_one(&[1, 0], &[same; 150], &[1, 1], &[1, 0]), Ok(vec![vec![0, 1]; 150]));
-    assert_eq!(fire_one(&[1, 0], &[same; 150], &[1, 1], &[0, 0]), Ok(vec![]));
-    let sources: [Ends<'_>; 2] = [(&[], &[]), (&[], &[(0, 1)])];
-    assert_eq!(fire_one(&[0], &sources, &[1], &[0]), Ok(vec![vec![0], vec![1]]));
-    assert_eq!(fire_one(&[0], &sources, &[1], &[1]), Err(overflowed(0, 2, 1)));
-    // Tokens of a neighbour enable nothing.
-    let takes: [Ends<'_>; 2] = [(&[(0, 1)], &[]), (&[(0, 2)], &[])];
-    assert_eq!(fire_one(&[0, 0], &takes, &[2, 2], &[0, 1]), Ok(vec![]));
-    assert_eq!(fire_one(&[0, 0], &takes, &[2, 2], &[1, 3]), Ok(vec![vec![0, 3]]));
-    // Tokens that return do not overflow.
-    let returns: [Ends<'_>; 2] = [(&[(0, 3)], &[(0, 3)]), (&[(0, 3)], &[(0, 1)])];
-    assert_eq!(fire_one(&[3], &returns, &[2], &[3]), Ok(vec![vec![3], vec![1]]));
-    assert_eq!(fire_one(&[3], &returns, &[2], &[2]), Ok(vec![]));
-    let most: [Ends<'_>; 2] = [(&[(0, MAX_TOKENS)], &[]), (&[], &[(0, MAX_TOKENS)])];
-    assert_eq!(fire_one(&[0], &most, &[63], &[5]), Ok(vec![vec![MAX_TOKENS + 5]]));
-    assert_eq!(fire_one(&[0], &most, &[63], &[MAX_TOKENS]), Err(overflowed(0, 1 << 63, 1)));
-}
-
-#[test]
-fn zero_width_field_stays_empty() {
-    let packing = Packing::from_widths(&[1, 0]);
-    let takes = net(&[1, 0], &[(&[(1, 1)], &[])]);
-    assert_eq!(fire(&takes, &packing, &[1, 0]), Ok(vec![]));
-    let gives = net(&[1, 0], &[(&[(0, 1)], &[(1, 6)])]);
-    assert_eq!(fire(&gives, &packing, &[0, 0]), Ok(vec![]));
-    assert_eq!(fire(&gives, &packing, &[1, 0]), Err(overflowed(1, 6, 0)));
-    let both = net(&[1, 0, 0], &[(&[(0, 1)], &[(1, 1), (2, 6)])]);
-    let packing = Packing::from_wide_widths(&[63, 2, 0], 2);
-    assert_eq!(fire(&both, &packing, &[0, 0, 0]), Ok(vec![]));
-    assert_eq!(fire(&both, &packing, &[1, 3, 0]), Err(overflowed(2, 6, 0)));
-}
-
-#[test]
-fn uses_top_bit_of_word() {
-    // Two fields fill each of two words.
-    let ends = [[(0, 1)], [(1, 3)], [(2, MAX_TOKENS)], [(3, 1)]];
-    let net = net(
-        &[0, 5, 0, 1],
-        &[(&ends[1], &ends[0]), (&ends[3], &ends[2]), (&ends[2], &ends[1]), (&[], &ends[3])],
-    );
-    let packing = Packing::from_wide_widths(&[1, 63, 63, 1], 2);
-    assert_eq!(fire(&net, &packing, &[0, 5, 1, 1]), Err(overflowed(3, 2, 3)));
-    assert_eq!(
-        fire(&net, &packing, &[0, 5, MAX_TOKENS, 0]),
-        Ok(vec![vec![1, 2, MAX_TOKENS, 0], vec![0, 8, 0, 0], vec![0, 5, MAX_TOKENS, 1]])
-    );
-    assert_eq!(fire(&net, &packing, &[0, 2, MAX_TOKENS, 1]), Err(overflowed(2, 1 << 63, 1)));
-}
-
 /// Generates a packing of 1 to 6 words, and a net of as many places as it has, with weights that fit
 /// the fields and some that do not.
 fn packed_nets() -> impl Strategy<Value = (Packing, Net)> {
