@@ -73,7 +73,10 @@ fn report_each(named: &[Named], scenario: Scenario) {
         for claims_with_read in [false, true] {
             report(*named, Scenario { claims_with_read, ..scenario });
         }
-        report(*named, Scenario { orders: ALIKE, claims_with_read: true, ..scenario });
+        // The first key has the same candidates in both.
+        if named.1.concat().iter().any(|act| act.key() != 0) {
+            report(*named, Scenario { orders: ALIKE, claims_with_read: true, ..scenario });
+        }
     }
 }
 
