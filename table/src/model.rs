@@ -154,11 +154,14 @@ where
 
 impl Scenario {
     /// Returns the scenario in these shapes, with all placements of two homes. The ring is symmetric, so
-    /// the first key's home is bucket 0. The third key shares it, which gives clusters of three.
+    /// the first key's home is bucket 0. The third key shares it, which gives clusters of three. The
+    /// second key's home does not matter if no script has that key.
     fn in_shapes<S: Copy>(self, subject: S, scripts: Scripts, shapes: &[Shape]) -> Vec<Case<S>> {
         let mut cases = Vec::new();
+        let has_second = scripts.concat().iter().any(|request| request.key == 1);
         for &(buckets, chunk, max_chunks) in shapes {
-            for home in 0..buckets {
+            let placements = if has_second { buckets } else { 1 };
+            for home in 0..placements {
                 let homes = [0, home, 0];
                 let scenario = Self { buckets, chunk, max_chunks, homes, scripts, ..self };
                 cases.push(Case { scenario, subject });

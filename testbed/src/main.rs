@@ -44,6 +44,9 @@ struct Cli {
     /// Print the names of the selected cases and run none
     #[arg(long)]
     list: bool,
+    /// Build what the selected cases need and run none
+    #[arg(long, conflicts_with = "list")]
+    build: bool,
 }
 
 impl Cli {
@@ -52,6 +55,9 @@ impl Cli {
         if self.list {
             self.selection.cases()?.iter().for_each(|case| println!("{}", case.full_name()));
             return Ok(true);
+        }
+        if self.build {
+            return self.selection.build().map(|()| true);
         }
         runner::run(&self.selection)
     }

@@ -43,8 +43,7 @@ const AS_TESTED: &str = "--profile test --workspace --example trial";
 
 /// Options of cargo for optimized programs. Selects the same packages as `ci/posted-cost`, so that cargo
 /// enables the same features and shares their dependencies.
-const OPTIMIZED: &str =
-    "--release --package probeline-testbed --package probeline-table --package probeline-capi";
+const OPTIMIZED: &str = "--release --package probeline-testbed --package probeline-capi";
 
 impl Build {
     pub(crate) fn run(self, mode: Mode) -> Result<()> {

@@ -50,6 +50,17 @@ impl Selection {
         Ok(cases)
     }
 
+    /// Builds the programs of the selected cases.
+    pub(crate) fn build(&self) -> Result<()> {
+        let mut builds: Vec<Build> = Vec::new();
+        for &build in self.cases()?.iter().flat_map(|case| case.builds) {
+            if !builds.contains(&build) {
+                builds.push(build);
+            }
+        }
+        builds.into_iter().try_for_each(|build| build.run(self.mode()))
+    }
+
     fn mode(&self) -> Mode {
         if self.bench { Mode::Bench } else { Mode::Test }
     }
@@ -67,7 +78,7 @@ pub(crate) fn run(selection: &Selection) -> Result<bool> {
     let cases = selection.cases()?;
     let host = Host::open()?;
     println!("kernel {} ({})", host.kernel().release, host.kernel().package);
-    build(&cases, selection.mode())?;
+    selection.build()?;
     let report = Report::new(cases.len(), cases::all().len() - cases.len());
     let mut run = Run { host, selection, report, testbed: None, boots: 0, failed_boot: None };
     for case in &cases {
@@ -75,17 +86,6 @@ pub(crate) fn run(selection: &Selection) -> Result<bool> {
     }
     run.power_off();
     Ok(run.report.finish())
-}
-
-/// Builds the programs of the cases.
-fn build(cases: &[Case], mode: Mode) -> Result<()> {
-    let mut builds: Vec<Build> = Vec::new();
-    for &build in cases.iter().flat_map(|case| case.builds) {
-        if !builds.contains(&build) {
-            builds.push(build);
-        }
-    }
-    builds.into_iter().try_for_each(|build| build.run(mode))
 }
 
 struct Run<'a> {

@@ -7,13 +7,14 @@
 //! samples a word needs no event of its own. The checker stores visited worlds; the number of
 //! executions is the number of paths through them.
 
+use core::hash::BuildHasherDefault;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use probeline_transport::Transport;
 
 use super::effects::{Effect, combinations};
-use super::fingerprint::fingerprint;
+use super::fingerprint::{Fingerprint, fingerprint};
 use super::random::{Explored, Stopped};
 use super::scenario::{MAX_CLIENTS, Scenario, Turn, Verdict};
 use super::wire::{Action, Posted, Wire};
@@ -24,11 +25,13 @@ use crate::sink::ResultOf;
 
 /// The most polls of a blocking call.
 const MAX_POLLS: usize = 200;
+/// The room for moves from a world. Most worlds have fewer.
+const USUAL_MOVES: usize = 16;
 
 struct Checker<'a, S, const N: usize> {
     scenario: &'a S,
     /// Number of executions from each visited world on, keyed by its fingerprint.
-    paths: HashMap<u128, f64>,
+    paths: HashMap<u128, f64, BuildHasherDefault<Fingerprint>>,
     /// Moves that it may still make.
     left: usize,
 }
@@ -67,7 +70,7 @@ pub fn check_within<const N: usize, S: Scenario<N>>(
         history: S::History::default(),
     };
     (0..scenario.scripts().len()).for_each(|who| start.seal(who));
-    let mut checker = Checker { scenario, paths: HashMap::new(), left: max_moves };
+    let mut checker = Checker { scenario, paths: HashMap::default(), left: max_moves };
     let executions = checker.explore(&start)?;
     Ok((checker.paths.len(), executions))
 }
@@ -80,7 +83,7 @@ impl<S: Scenario<N>, const N: usize> Checker<'_, S, N> {
             return Ok(paths);
         }
         self.scenario.check_memory(&world.memory)?;
-        let mut next = Vec::new();
+        let mut next = Vec::with_capacity(USUAL_MOVES);
         for who in 0..self.scenario.scripts().len() {
             self.moves_of(world, who, &mut next)
                 .map_err(|violation| format!("client {who}: {violation}"))?;

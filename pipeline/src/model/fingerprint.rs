@@ -3,7 +3,8 @@
 use core::hash::{Hash, Hasher};
 
 /// Two hashes, each folding a 128-bit product as wyhash does.
-struct Fingerprint([u64; 2]);
+#[derive(Default)]
+pub(super) struct Fingerprint([u64; 2]);
 
 impl Hasher for Fingerprint {
     fn write(&mut self, bytes: &[u8]) {
@@ -36,6 +37,12 @@ impl Hasher for Fingerprint {
         let [first, second] = self.0;
         self.0 =
             [fold(first ^ value, FACTORS[0]), fold(second.rotate_left(23) ^ value, FACTORS[1])];
+    }
+
+    #[inline]
+    fn write_u128(&mut self, value: u128) {
+        self.write_u64(value as u64);
+        self.write_u64((value >> 64) as u64);
     }
 
     fn finish(&self) -> u64 {

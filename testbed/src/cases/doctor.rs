@@ -79,7 +79,7 @@ fn accepts(testbed: &Testbed) -> Result<()> {
 
 /// Checks the findings in the JSON of a comparison over verbs, whose columns are jobs of their own.
 fn findings_in_results(testbed: &Testbed) -> Result<()> {
-    let few = "--rounds 2 --ops 200 --seconds-per-measurement 0.002 --table-size 128KiB";
+    let few = "--rounds 1 --ops 200 --seconds-per-measurement 0.002 --table-size 128KiB";
     let arguments = format!("compare --columns verbs --ranks 2 {few} --json $SHARE/doctor.json");
     let json = format!("{}; tr -d '\\n ' <$SHARE/doctor.json", command("probeline", &arguments)?);
     let json = testbed.machine(1).output(&format!("set -e; {json}"), JOB_TIMEOUT)?;
