@@ -28,7 +28,7 @@ use probeline_transport::{LINE_WORDS, Sizes, Transport};
 
 use self::count::Query;
 pub use self::count::{Action, Counts, Outcome};
-pub use self::word::Key;
+pub use self::word::{Key, Shuffled};
 use self::word::{Layout, OCCUPIED};
 use crate::element::{Container, sizes};
 use crate::phase::Finder;
@@ -170,6 +170,23 @@ impl<T: Transport, S: AsMut<[Operation]>, K: Key> CountersOf<T, S, K> {
         let firsts = self.own_words().iter().step_by(K::WORDS as usize);
         let words = firsts.map(|word| word.load(Acquire));
         words.filter(|word| word & OCCUPIED != 0).map(move |word| layout.count(word))
+    }
+}
+
+impl<T: Transport, S, K: Key> CountersOf<T, S, Shuffled<K>> {
+    /// Shuffles a key, one to one, by its number of bits alone. A key with too many bits keeps them, so that
+    /// operations refuse it.
+    #[inline]
+    #[must_use]
+    pub fn shuffled(&self, key: K) -> Shuffled<K> {
+        Key::from_wide(self.context().detail.shuffle(key.to_wide()))
+    }
+
+    /// Returns the key of a shuffled one.
+    #[inline]
+    #[must_use]
+    pub fn unshuffled(&self, Shuffled(key): Shuffled<K>) -> K {
+        K::from_wide(self.context().detail.unshuffle(key.to_wide()))
     }
 }
 

@@ -11,7 +11,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 
 use probeline_pipeline::{Completed, Error, Machine, Next, Port, Run, Step};
-use probeline_transport::line::Compare;
+use probeline_transport::line::{Compare, Narrow};
 use probeline_transport::{RemoteWord, Segment, SlotRange, Transport};
 
 use crate::element::{Context, Direct, MAX_ATTEMPTS};
@@ -58,6 +58,19 @@ pub trait Buckets<Q>: Copy + Debug + Hash {
 
     /// Returns the outcome if all buckets are of other keys.
     fn end(query: &Q) -> Self::Outcome;
+
+    /// Runs an operation on a bucket of the home group by the CPU, if that takes no second attempt.
+    #[inline(always)]
+    fn attempt(&self, query: &Q, bucket: &[AtomicU64]) -> Option<Self::Outcome> {
+        let words = bucket.iter().map(|word| word.load(Acquire));
+        match self.decide(query, 0, words, true) {
+            Decision::Done(outcome) => Some(outcome),
+            Decision::Swap { expected, new, outcome } => {
+                swap(bucket, self, query, expected, new).then_some(outcome)
+            }
+            _ => None,
+        }
+    }
 
     /// Runs an operation on a bucket by the CPU. Returns `None` if the bucket is of another key.
     ///
@@ -338,25 +351,47 @@ where
     #[inline(always)]
     fn run<'t, C: Compare>(
         &self,
-        mut words: &'t [AtomicU64],
+        words: &'t [AtomicU64],
         elements: impl Fn(u64) -> Option<&'t [AtomicU64]>,
         context: &Context<B>,
     ) -> Result<O, Error> {
-        let Some(query) = &self.query else { return Err(Error::Idle) };
-        let (table, groups) = (&context.detail, context.placement.len());
-        for distance in 0..MAX_GROUPS.min(groups) {
-            if distance > 0 {
-                words = elements(group(self.home, distance, groups)).ok_or(Error::Window)?;
-            }
-            let len = (table.bucket_words() as usize).max(1);
-            let mut next = table.first::<C>(query, distance, words) * len;
-            while let Some(bucket) = words.get(next..next + len) {
-                next += len;
-                if let Some(outcome) = table.run(query, distance, bucket)? {
-                    return Ok(outcome);
-                }
+        let Self { query: Some(query), home, .. } = *self else { return Err(Error::Idle) };
+        let table = &context.detail;
+        let len = (table.bucket_words() as usize).max(1);
+        let first = table.first::<C>(&query, 0, words) * len;
+        // Nearly all operations end here. The loops of the others would take registers from a batch.
+        if let Some(bucket) = words.get(first..first + len)
+            && let Some(outcome) = table.attempt(&query, bucket)
+        {
+            return Ok(outcome);
+        }
+        search(home, query, words, elements, context)
+    }
+}
+
+/// Runs an operation by the CPU on the groups in which its key may be, from its home on, whose words are `words`.
+#[cold]
+#[inline(never)]
+fn search<'t, B: Buckets<Q>, Q>(
+    home: u64,
+    query: Q,
+    mut words: &'t [AtomicU64],
+    elements: impl Fn(u64) -> Option<&'t [AtomicU64]>,
+    context: &Context<B>,
+) -> Result<B::Outcome, Error> {
+    let (table, groups) = (&context.detail, context.placement.len());
+    for distance in 0..MAX_GROUPS.min(groups) {
+        if distance > 0 {
+            words = elements(group(home, distance, groups)).ok_or(Error::Window)?;
+        }
+        let len = (table.bucket_words() as usize).max(1);
+        let mut next = table.first::<Narrow>(&query, distance, words) * len;
+        while let Some(bucket) = words.get(next..next + len) {
+            next += len;
+            if let Some(outcome) = table.run(&query, distance, bucket)? {
+                return Ok(outcome);
             }
         }
-        Ok(B::end(query))
     }
+    Ok(B::end(&query))
 }

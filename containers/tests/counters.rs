@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use probeline_containers::OperationError;
 use probeline_containers::counters::{
-    Action, Config, Counters, CountersOf, Key, Operation, Outcome,
+    Action, Config, Counters, CountersOf, Key, Operation, Outcome, Shuffled,
 };
 use probeline_exchange::testing::on_ranks;
 use probeline_shm::Builder;
@@ -103,4 +103,22 @@ fn refuses_long_keys_and_few_lines() {
     assert!(Counters::open(engine, config, [Operation::EMPTY; 4], &mut Alone).is_err());
     // Keys of 31 bases.
     assert!(Config::for_keys(1 << 20, 62).max_count() > 1000);
+}
+
+#[test]
+fn shuffled_keys_are_keys() {
+    let config = Config::for_keys(100, 100);
+    let engine = Builder::new(config.sizes(1, 4)).open(&mut Alone).unwrap();
+    let operations = [Operation::EMPTY; 4];
+    let mut counters =
+        CountersOf::<_, _, Shuffled<u128>>::open(engine, config, operations, &mut Alone).unwrap();
+    for key in 0..100 {
+        let key = counters.shuffled(key << 90 | key);
+        assert_eq!(counters.add(key, 2), Ok(Outcome::New));
+    }
+    let mut keys: Vec<u128> = counters.local().map(|(key, _)| counters.unshuffled(key)).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, (0..100).map(|key| key << 90 | key).collect::<Vec<_>>());
+    let long = counters.shuffled(1 << 100);
+    assert_eq!(counters.add(long, 1), Err(OperationError::Key { bits: 101, max: 100 }));
 }

@@ -81,7 +81,7 @@ pub use machine::{Completed, Machine, Next, Run, Step};
 pub use mapped::Mapped;
 pub use operation::{Finished, Operation, Tag};
 pub use pipeline::Pipeline;
-pub use placement::{Distribution, Divisor, Placement, next_line};
+pub use placement::{Distribution, Placement, next_line};
 pub use plain::{Bytes, Plain, fill_words};
 pub use port::Port;
 pub use sink::{Batch, Parts, Pull};

@@ -166,8 +166,9 @@ impl Placement {
     #[must_use]
     pub fn index(&self, at: RemoteWord) -> Option<u64> {
         let offset = at.index.checked_sub(self.first_word)?;
-        let (nth, rest) = Divisor::new(self.words.into()).divide(offset);
-        if rest == 0 && at.owner.0 < self.owners { self.index_in(at.owner, nth) } else { None }
+        let nth = offset.checked_div(self.words.into())?;
+        let is_first = nth * u64::from(self.words) == offset;
+        if is_first && at.owner.0 < self.owners { self.index_in(at.owner, nth) } else { None }
     }
 
     /// Returns the index of the first element of an owner, of a placement by blocks; of an owner that does not
@@ -198,7 +199,8 @@ impl Placement {
                 self.len.saturating_sub(owner * self.divisor.by).min(self.divisor.by)
             }
             Distribution::Cyclic => {
-                self.divisor.divide((self.len + self.divisor.by - 1).saturating_sub(owner)).0
+                let after = (self.len + self.divisor.by - 1).saturating_sub(owner);
+                after.checked_div(self.divisor.by).unwrap_or(0)
             }
         }
     }
@@ -217,30 +219,36 @@ impl Placement {
     }
 }
 
-/// A divisor whose quotients take a multiplication instead of a division.
+/// A divisor of numbers up to [`MAX_ELEMENTS`], whose quotients take a multiplication instead of a division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Divisor {
-    /// The divisor.
-    pub by: u64,
-    /// 2^64 / `by`, rounded down; of 1, the largest number below.
+struct Divisor {
+    by: u64,
+    /// `MAX_ELEMENTS` * 2^`shift` / `by`, rounded up.
     reciprocal: u64,
+    /// `by` is at most 2^`shift` and more than half of it.
+    shift: u32,
 }
 
 impl Divisor {
-    /// Divides by a number; by 1 instead of 0.
-    pub fn new(by: u64) -> Self {
-        let by = by.max(1);
-        Self { by, reciprocal: u64::MAX / by }
+    /// Divides by a number; by 1 instead of 0, by `MAX_ELEMENTS` instead of more.
+    fn new(by: u64) -> Self {
+        let by = by.clamp(1, MAX_ELEMENTS);
+        let shift = by.next_power_of_two().trailing_zeros();
+        let scaled = u128::from(MAX_ELEMENTS) << shift;
+        // At most 2 * MAX_ELEMENTS.
+        let reciprocal = u64::try_from(scaled.div_ceil(by.into())).unwrap_or(u64::MAX);
+        Self { by, reciprocal, shift }
     }
 
-    /// Returns the quotient and the rest of a number below 2^63. The estimate is at most 1 too small,
-    /// because the reciprocal is less than 1 + 1 / `by` too small.
+    /// Returns the quotient and the rest of a number below `MAX_ELEMENTS`. The quotient is exact: rounding adds less
+    /// than 1 to the reciprocal, so less than 2^-`shift`, which is at most 1 / `by`, to the quotient.
     #[inline(always)]
-    #[allow(clippy::cast_possible_truncation)]
-    pub fn divide(self, number: u64) -> (u64, u64) {
-        let estimate = ((u128::from(number) * u128::from(self.reciprocal)) >> 64) as u64;
-        let rest = number.wrapping_sub(estimate.wrapping_mul(self.by));
-        if rest < self.by { (estimate, rest) } else { (estimate + 1, rest - self.by) }
+    #[allow(clippy::cast_possible_truncation, reason = "the product is less than 2^128")]
+    fn divide(self, number: u64) -> (u64, u64) {
+        const UNUSED_BITS: u32 = MAX_ELEMENTS.leading_zeros() + 1;
+        let scaled = u128::from(number << UNUSED_BITS) * u128::from(self.reciprocal);
+        let quotient = (scaled >> u64::BITS) as u64 >> self.shift;
+        (quotient, number.wrapping_sub(quotient.wrapping_mul(self.by)))
     }
 }
 
@@ -252,7 +260,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn divides(number in 0..1_u64 << 63, by in prop_oneof![1..100_u64, 1..1_u64 << 48]) {
+        fn divides(number in 0..1_u64 << 48, by in prop_oneof![1..100_u64, 1..MAX_ELEMENTS]) {
             prop_assert_eq!(Divisor::new(by).divide(number), (number / by, number % by));
         }
 

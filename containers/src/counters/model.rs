@@ -92,8 +92,8 @@ const WIDE: Config = Config { key_bits: 118, ..CONFIG };
 
 /// Scripts of two keys whose first words are equal, and of one key.
 fn wide_scripts() -> [Scripts<Each<Counts<u128>>>; 3] {
-    let [one, two] =
-        [5, 9].map(|shuffled| Layout::new(WIDE.lines, WIDE.key_bits).unshuffle(shuffled));
+    let layout = Layout::<u128>::new(WIDE.lines, WIDE.key_bits);
+    let [one, two] = [5, 9].map(|shuffled| layout.unshuffle(shuffled));
     let (put, get) = (Action::Put(2), Action::Get);
     let scripts = [
         [vec![(one, ADD), (two, get)], vec![(two, ADD)]],

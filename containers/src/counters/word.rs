@@ -18,7 +18,7 @@ const DISTANCE_BITS: u32 = MAX_GROUPS.ilog2();
 /// Bits of the second word of a bucket; the top bit says that it was written.
 const SECOND_BITS: u32 = 63;
 
-/// A key of counters: `u64` of up to 62 bits, or `u128` of 64 to 126 bits.
+/// A key of counters: `u64` of up to 62 bits, `u128` of 64 to 126 bits, or one of them [`Shuffled`].
 pub trait Key: Copy + Debug + Hash + Eq + Sealed + 'static {
     /// Words of a bucket: the first has the count; the second, if any, the lowest 63 bits of the key.
     const WORDS: u32;
@@ -26,6 +26,8 @@ pub trait Key: Copy + Debug + Hash + Eq + Sealed + 'static {
     const MIN_BITS: u32;
     /// The most bits of a key.
     const MAX_BITS: u32;
+    #[doc(hidden)]
+    const IS_SHUFFLED: bool = false;
     #[doc(hidden)]
     fn to_wide(self) -> u128;
     #[doc(hidden)]
@@ -36,6 +38,29 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for u64 {}
     impl Sealed for u128 {}
+    impl<K: Sealed> Sealed for super::Shuffled<K> {}
+}
+
+/// A key that [`shuffled`](super::CountersOf::shuffled) has made of another one, so that operations on it need
+/// not: for keys that are grouped by their home line first. The number has as many bits as the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shuffled<K>(pub K);
+
+impl<K: Key> Key for Shuffled<K> {
+    const WORDS: u32 = K::WORDS;
+    const MIN_BITS: u32 = K::MIN_BITS;
+    const MAX_BITS: u32 = K::MAX_BITS;
+    const IS_SHUFFLED: bool = true;
+
+    #[inline(always)]
+    fn to_wide(self) -> u128 {
+        self.0.to_wide()
+    }
+
+    #[inline(always)]
+    fn from_wide(wide: u128) -> Self {
+        Self(K::from_wide(wide))
+    }
 }
 
 impl Key for u64 {
@@ -85,8 +110,14 @@ fn below(number: u64, bits: u32) -> u64 {
 pub struct Layout<K> {
     lines: NonZeroU64,
     key_bits: u32,
+    /// Of the upper half of a key.
+    upper: Shuffle,
     rest_bits: u32,
+    /// The part of the rest that the first word has, and its place.
+    first_mask: u64,
+    first_shift: u32,
     count_bits: u32,
+    max_count: u64,
     key: PhantomData<K>,
 }
 
@@ -109,23 +140,33 @@ impl<K: Key> Layout<K> {
         let rest_bits = key_bits.saturating_sub(lines.ilog2());
         let in_first = rest_bits.saturating_sub(Self::LOWER_BITS);
         let count_bits = (63 - DISTANCE_BITS).saturating_sub(in_first);
-        Self { lines, key_bits, rest_bits, count_bits, key: PhantomData }
+        Self {
+            lines,
+            key_bits,
+            upper: Shuffle::new(key_bits - Self::LOWER_BITS),
+            rest_bits,
+            first_mask: !(u64::MAX << in_first),
+            first_shift: DISTANCE_BITS + count_bits,
+            count_bits,
+            max_count: (1 << count_bits) - 1,
+            key: PhantomData,
+        }
     }
 
     /// Returns the largest count; 0 if a word has no bits left for it.
     #[inline(always)]
     pub(super) fn max_count(&self) -> u64 {
-        (1 << self.count_bits) - 1
+        self.max_count
     }
 
     /// Checks that a key has no more bits than the counters' keys.
     #[inline(always)]
     pub(super) fn check(&self, key: K) -> Result<(), Error> {
-        let key = key.to_wide();
-        if key & (u128::MAX << self.key_bits) == 0 {
+        let [upper, _] = Self::halves(key.to_wide());
+        if upper & !self.upper.mask == 0 {
             return Ok(());
         }
-        Err(Error::Key { bits: u128::BITS - key.leading_zeros(), max: self.key_bits })
+        Err(Error::Key { bits: u128::BITS - key.to_wide().leading_zeros(), max: self.key_bits })
     }
 
     /// Divides a key into its bits for the first word, some of which may follow from the home line, and its bits for
@@ -136,39 +177,46 @@ impl<K: Key> Layout<K> {
         [(key >> Self::LOWER_BITS) as u64, below(key as u64, Self::LOWER_BITS)]
     }
 
+    #[inline(always)]
+    fn join([upper, lower]: [u64; 2]) -> u128 {
+        u128::from(upper) << Self::LOWER_BITS | u128::from(lower)
+    }
+
     /// Shuffles the keys one to one: a Feistel network of both halves, each of which is shuffled too. The lower half
     /// of a key of one word stays 0, and changes nothing.
     #[inline(always)]
-    fn shuffle(&self, key: K) -> [u64; 2] {
-        let ([upper, lower], bits) = (Self::halves(key.to_wide()), self.upper_bits());
-        let lower = shuffle(lower, SECOND_BITS);
-        let upper = shuffle(upper ^ below(mix(lower), bits), bits);
+    fn shuffle_halves(&self, [upper, lower]: [u64; 2]) -> [u64; 2] {
+        let lower = LOWER.apply(lower);
+        let upper = self.upper.apply(upper ^ (mix(lower) & self.upper.mask));
         [upper, lower ^ below(mix(upper), Self::LOWER_BITS)]
     }
 
-    pub(super) fn unshuffle(&self, shuffled: u128) -> K {
-        let ([upper, lower], bits) = (Self::halves(shuffled), self.upper_bits());
-        let lower = lower ^ below(mix(upper), Self::LOWER_BITS);
-        let upper = unshuffle(upper, bits) ^ below(mix(lower), bits);
-        let lower = unshuffle(lower, SECOND_BITS);
-        K::from_wide(u128::from(upper) << Self::LOWER_BITS | u128::from(lower))
+    /// As [`shuffle_halves`](Self::shuffle_halves); bits beyond those of a key stay, so that it is refused.
+    #[inline(always)]
+    pub(super) fn shuffle(&self, key: u128) -> u128 {
+        let [upper, lower] = self.shuffle_halves(Self::halves(key));
+        let [excess, _] = Self::halves(key);
+        Self::join([upper | excess & !self.upper.mask, lower])
     }
 
-    #[inline(always)]
-    fn upper_bits(&self) -> u32 {
-        self.key_bits - Self::LOWER_BITS
+    pub(super) fn unshuffle(&self, shuffled: u128) -> u128 {
+        let [upper, lower] = Self::halves(shuffled);
+        let lower = lower ^ below(mix(upper), Self::LOWER_BITS);
+        let upper = self.upper.invert(upper) ^ (mix(lower) & self.upper.mask);
+        Self::join([upper, LOWER.invert(lower)])
     }
 
     /// Returns the home line of a key, and its words.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "a fraction of the lines")]
     pub(super) fn home(&self, key: K) -> (u64, Home) {
-        let ([upper, lower], bits) = (self.shuffle(key), self.upper_bits());
+        let key = Self::halves(key.to_wide());
+        let [upper, lower] = if K::IS_SHUFFLED { key } else { self.shuffle_halves(key) };
         // The highest 64 bits of the key; one of fewer bits is moved to the top.
-        let fraction = u128::from(upper << (u64::BITS - bits) | lower >> (bits - 1));
+        let unused = self.upper.unused_bits;
+        let fraction = u128::from(upper << unused | lower >> (SECOND_BITS - unused));
         let line = ((fraction * u128::from(self.lines.get())) >> 64) as u64;
-        let first = below(upper, self.rest_bits.saturating_sub(Self::LOWER_BITS));
-        let word = OCCUPIED | first << (DISTANCE_BITS + self.count_bits);
+        let word = OCCUPIED | (upper & self.first_mask) << self.first_shift;
         (line, Home { word, second: OCCUPIED | lower })
     }
 
@@ -220,7 +268,8 @@ impl<K: Key> Layout<K> {
         let first = ((u128::from(home) << top_bits) + up) / NonZeroU128::from(self.lines);
         let first = first << (self.key_bits - top_bits);
         let shuffled = first + (rest.wrapping_sub(first) & !(u128::MAX << self.rest_bits));
-        Some((self.unshuffle(shuffled), self.count(word)))
+        let key = if K::IS_SHUFFLED { shuffled } else { self.unshuffle(shuffled) };
+        Some((K::from_wide(key), self.count(word)))
     }
 }
 
@@ -238,23 +287,40 @@ const fn inverse(factor: u64) -> u64 {
     inverse
 }
 
-/// Shuffles the numbers of this many bits, one to one. The highest bits, which determine the home, come last from
-/// a multiplication.
-#[inline(always)]
-fn shuffle(key: u64, bits: u32) -> u64 {
-    let mask = u64::MAX >> (u64::BITS - bits);
-    let fold = bits.div_ceil(2);
-    let key = key.wrapping_mul(FACTORS[0]) & mask;
-    let key = (key ^ key >> fold).wrapping_mul(FACTORS[1]) & mask;
-    (key ^ key >> fold).wrapping_mul(FACTORS[0]) & mask
+/// Shuffles the numbers of some bits, 1 to 63, one to one. The highest bits, which determine the home, come last
+/// from a multiplication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Shuffle {
+    mask: u64,
+    unused_bits: u32,
+    fold: u32,
 }
 
-fn unshuffle(shuffled: u64, bits: u32) -> u64 {
-    let mask = u64::MAX >> (u64::BITS - bits);
-    let fold = bits.div_ceil(2);
-    let key = shuffled.wrapping_mul(INVERSES[0]) & mask;
-    let key = (key ^ key >> fold).wrapping_mul(INVERSES[1]) & mask;
-    (key ^ key >> fold).wrapping_mul(INVERSES[0]) & mask
+/// Of the lower half of a key of two words.
+const LOWER: Shuffle = Shuffle::new(SECOND_BITS);
+
+impl Shuffle {
+    const fn new(bits: u32) -> Self {
+        let unused_bits = u64::BITS - bits;
+        Self { mask: u64::MAX >> unused_bits, unused_bits, fold: bits.div_ceil(2) }
+    }
+
+    #[inline(always)]
+    fn apply(self, number: u64) -> u64 {
+        self.rounds(number, [FACTORS[0], FACTORS[1], FACTORS[0]])
+    }
+
+    fn invert(self, shuffled: u64) -> u64 {
+        self.rounds(shuffled, [INVERSES[0], INVERSES[1], INVERSES[0]])
+    }
+
+    #[inline(always)]
+    fn rounds(self, number: u64, factors: [u64; 3]) -> u64 {
+        let Self { mask, fold, .. } = self;
+        let number = number.wrapping_mul(factors[0]) & mask;
+        let number = (number ^ number >> fold).wrapping_mul(factors[1]) & mask;
+        (number ^ number >> fold).wrapping_mul(factors[2]) & mask
+    }
 }
 
 #[cfg(test)]
@@ -263,12 +329,12 @@ mod tests {
 
     use super::*;
 
+    /// Checks the word of a key, and that its shuffled one has the same word.
     fn check<K: Key>(key: K, key_bits: u32, lines: u64, distance: u64, count: u64) {
         let layout = Layout::<K>::new(lines, key_bits);
         let key = K::from_wide(key.to_wide() & !(u128::MAX << key_bits));
         assert!(layout.check(key).is_ok());
-        let [upper, lower] = layout.shuffle(key).map(u128::from);
-        assert_eq!(layout.unshuffle(upper << Layout::<K>::LOWER_BITS | lower), key);
+        assert_eq!(layout.unshuffle(layout.shuffle(key.to_wide())), key.to_wide());
         if layout.max_count() == 0 {
             return;
         }
@@ -291,6 +357,8 @@ mod tests {
         ) {
             check(key, key_bits, lines, distance, count);
             check(wide, wide_bits, lines, distance, count);
+            check(Shuffled(key), key_bits, lines, distance, count);
+            check(Shuffled(wide), wide_bits, lines, distance, count);
         }
 
         /// Keys that differ in few bits, wherever these are, have homes in all parts of a table.

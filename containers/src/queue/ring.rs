@@ -1,10 +1,11 @@
 //! Rings as a container: their words, and what a client knows of them.
 
 use core::marker::PhantomData;
+use core::num::NonZeroU64;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_pipeline::{ConfigError, Distribution, Divisor, Error, Placement, Plain, next_line};
+use probeline_pipeline::{ConfigError, Distribution, Error, Placement, Plain, next_line};
 use probeline_transport::{LINE_WORDS, Owner, RemoteWord, Segment, Transport};
 
 use super::Config;
@@ -24,7 +25,7 @@ const VIEWS: usize = 16;
 pub struct Rings {
     pub(super) capacity: u64,
     /// Slots of a ring.
-    slots: Divisor,
+    slots: NonZeroU64,
     pub(super) value_bytes: usize,
     views: [View; VIEWS],
 }
@@ -56,7 +57,7 @@ impl Context {
 
     /// Returns the slots of a ring.
     pub(super) fn slots(&self) -> u64 {
-        self.detail.slots.by
+        self.detail.slots.get()
     }
 
     /// Returns the words of the tail and of the head.
@@ -68,7 +69,7 @@ impl Context {
     /// Returns the slot of a ticket.
     pub(super) fn slot(&self, host: Owner, ticket: u64) -> Segment {
         let (first, words) = (self.placement.first_word() + COUNTER_WORDS, self.placement.words());
-        let index = first + self.detail.slots.divide(ticket).1 * u64::from(words);
+        let index = first + ticket % self.detail.slots * u64::from(words);
         Segment { start: RemoteWord { owner: host, index }, words }
     }
 }
@@ -89,7 +90,7 @@ impl<V: Plain> Element for Ring<V> {
         let (all, first_word) = (all.saturating_mul(owners.into()), next_line(config.first_word));
         let rings = Rings {
             capacity: config.capacity,
-            slots: Divisor::new(slots),
+            slots: NonZeroU64::new(slots).unwrap_or(NonZeroU64::MIN),
             value_bytes: config.bytes::<V>(),
             views: [View::default(); VIEWS],
         };

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use probeline::containers::aggregator::{self, Aggregator};
-use probeline::containers::counters::{Action, Config, CountersOf, Operation, Outcome};
+use probeline::containers::counters::{Action, Config, CountersOf, Operation, Outcome, Shuffled};
 use probeline::containers::filter::{self, Filter};
 use probeline::containers::{BatchError, OperationError};
 use probeline::pin::MemoryPolicy;
@@ -33,7 +33,7 @@ pub(super) fn lanes() -> aggregator::Config {
     aggregator::Config { block: 1022, blocks: 16, max_idle: MAX_IDLE, ..default }
 }
 
-type Opened<K> = CountersOf<Engine, [Operation; OPERATIONS as usize], K>;
+type Opened<K> = CountersOf<Engine, [Operation; OPERATIONS as usize], Shuffled<K>>;
 
 type OpenedFilter = Filter<Engine, [filter::Operation; OPERATIONS as usize]>;
 
@@ -53,7 +53,7 @@ enum Pass {
 /// Counters of all ranks, or of this one.
 pub(super) struct Table<K: Kmer> {
     counters: Opened<K>,
-    waiting: Parts<K>,
+    waiting: Parts<Shuffled<K>>,
     /// Ranks that add to them.
     ranks: u32,
     pass: Pass,
@@ -63,11 +63,11 @@ pub(super) struct Table<K: Kmer> {
     held: u64,
     new: u64,
     /// K-mers that found no room, or met one that another rank was inserting.
-    pending: Vec<K>,
+    pending: Vec<Shuffled<K>>,
     /// Whether one of them found no room.
     is_full: bool,
     /// Counts beyond the largest that a counter has: those of this rank, in the end of all.
-    beyond: HashMap<K, u64>,
+    beyond: HashMap<Shuffled<K>, u64>,
     growths: u32,
     /// Whether the counters cannot grow any more.
     are_largest: bool,
@@ -127,9 +127,12 @@ impl<K: Kmer> Table<K> {
 
     /// Counts k-mers, or inserts the repeated ones. Those that are refused wait for the end of the round.
     pub(super) fn add(&mut self, kmers: &[K]) -> Result<(), Error> {
+        let kmers = kmers.iter().map(|kmer| self.counters.shuffled(*kmer));
+        self.add_shuffled(&kmers.collect::<Vec<_>>())
+    }
+
+    fn add_shuffled(&mut self, kmers: &[Shuffled<K>]) -> Result<(), Error> {
         match &mut self.pass {
-            // Parts of wide counters gain less than it takes to hash k-mers twice.
-            Pass::All if K::WORDS > 1 => self.run(kmers, 1),
             Pass::All => {
                 for kmer in kmers {
                     let home_line = self.counters.home_line(*kmer);
@@ -141,7 +144,7 @@ impl<K: Kmer> Table<K> {
                 Ok(())
             }
             Pass::Repeated(filter) => {
-                let keys: Vec<u64> = kmers.iter().map(|kmer| Kmer::hash(*kmer)).collect();
+                let keys: Vec<u64> = kmers.iter().map(|kmer| kmer.0.hash()).collect();
                 let mut found = vec![false; keys.len()];
                 filter.insert_batch(&keys, &mut found)?;
                 let repeated = kmers.iter().zip(found).filter(|(_, is_found)| *is_found);
@@ -164,7 +167,7 @@ impl<K: Kmer> Table<K> {
     }
 
     /// Adds to the counts of k-mers.
-    fn run(&mut self, kmers: &[K], addend: u64) -> Result<(), Error> {
+    fn run(&mut self, kmers: &[Shuffled<K>], addend: u64) -> Result<(), Error> {
         let Self { counters, new, pending, is_full, beyond, .. } = self;
         let max_count = counters.config().max_count();
         let store = |place: usize, outcome| match outcome {
@@ -194,7 +197,7 @@ impl<K: Kmer> Table<K> {
         for _ in 0..MAX_RETRIES {
             let pending = core::mem::take(&mut self.pending);
             self.is_full = false;
-            self.add(&pending)?;
+            self.add_shuffled(&pending)?;
             for part in self.waiting.take_all() {
                 self.run(&part, 1)?;
             }
@@ -281,7 +284,7 @@ impl<K: Kmer> Table<K> {
         let all = self.counters.local().map(|(kmer, count)| {
             // A counter that has grown since has room for more.
             let beyond = if self.beyond.is_empty() { None } else { self.beyond.get(&kmer) };
-            (kmer, count + beyond.copied().unwrap_or(0))
+            (self.counters.unshuffled(kmer), count + beyond.copied().unwrap_or(0))
         });
         all.filter(move |(_, count)| *count >= least)
     }
@@ -297,9 +300,10 @@ impl<K: Kmer> Table<K> {
 
     /// Adds up the counts beyond the largest that a counter has, of all ranks.
     fn gather_beyond(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error> {
-        let mine = self.beyond.drain().map(|(kmer, count)| (kmer.to_wide(), count));
+        let mine = self.beyond.drain().map(|(kmer, count)| (kmer.0.to_wide(), count));
         let all = sums(mine.collect::<Vec<_>>(), exchange)?;
-        self.beyond = all.into_iter().map(|(kmer, count)| (K::from_wide(kmer), count)).collect();
+        self.beyond =
+            all.into_iter().map(|(kmer, count)| (Shuffled(K::from_wide(kmer)), count)).collect();
         Ok(())
     }
 
@@ -428,7 +432,7 @@ fn count<K: Kmer>(kmers: &mut Vec<K>, table: &mut Table<K>) -> Result<(), Error>
 
 /// Runs an operation with each k-mer and its number, in batches. `run` adds to its list what was refused, by place; it
 /// runs that again which met a k-mer that another rank was inserting. Returns false if one has no room.
-pub(crate) fn insert_all<K: Kmer>(
+pub(crate) fn insert_all<K: Copy>(
     mut entries: impl Iterator<Item = (K, u64)>,
     mut run: impl FnMut(&[K], &[u64], &mut Vec<(usize, Outcome)>) -> Result<(), BatchError>,
 ) -> Result<bool, Error> {
