@@ -7,9 +7,9 @@ use std::env;
 use probeline::transport::Sizes;
 
 use crate::job::Members;
-#[cfg(feature = "mpi")]
-use crate::job::Rendezvous;
 use crate::job_options::*;
+#[cfg(feature = "mpi")]
+use crate::rendezvous::Rendezvous;
 use crate::status::{Error, not_built};
 use crate::structure::Engine;
 
