@@ -182,7 +182,7 @@ impl<T: Transport, S, K: Key> CountersOf<T, S, Shuffled<K>> {
         Key::from_wide(self.context().detail.shuffle(key.to_wide()))
     }
 
-    /// Returns the key of a shuffled one.
+    /// Returns the key from which [`shuffled`](Self::shuffled) made this one.
     #[inline]
     #[must_use]
     pub fn unshuffled(&self, Shuffled(key): Shuffled<K>) -> K {

@@ -59,7 +59,8 @@ pub trait Buckets<Q>: Copy + Debug + Hash {
     /// Returns the outcome if all buckets are of other keys.
     fn end(query: &Q) -> Self::Outcome;
 
-    /// Runs an operation on a bucket of the home group by the CPU, if that takes no second attempt.
+    /// Runs an operation on a bucket of the home group by the CPU. Returns `None` if that takes another attempt or
+    /// another bucket; then it has changed nothing.
     #[inline(always)]
     fn attempt(&self, query: &Q, bucket: &[AtomicU64]) -> Option<Self::Outcome> {
         let words = bucket.iter().map(|word| word.load(Acquire));

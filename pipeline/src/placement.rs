@@ -219,7 +219,7 @@ impl Placement {
     }
 }
 
-/// A divisor of numbers up to [`MAX_ELEMENTS`], whose quotients take a multiplication instead of a division.
+/// A divisor of numbers below [`MAX_ELEMENTS`], whose quotients take a multiplication instead of a division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Divisor {
     by: u64,
@@ -246,6 +246,7 @@ impl Divisor {
     #[allow(clippy::cast_possible_truncation, reason = "the product is less than 2^128")]
     fn divide(self, number: u64) -> (u64, u64) {
         const UNUSED_BITS: u32 = MAX_ELEMENTS.leading_zeros() + 1;
+        debug_assert!(number < MAX_ELEMENTS, "{number} is divided by {}", self.by);
         let scaled = u128::from(number << UNUSED_BITS) * u128::from(self.reciprocal);
         let quotient = (scaled >> u64::BITS) as u64 >> self.shift;
         (quotient, number.wrapping_sub(quotient.wrapping_mul(self.by)))
@@ -259,8 +260,17 @@ mod tests {
     use super::*;
 
     proptest! {
+        /// Numbers beside multiples of the divisor show a reciprocal that is wrong by 1.
         #[test]
-        fn divides(number in 0..1_u64 << 48, by in prop_oneof![1..100_u64, 1..MAX_ELEMENTS]) {
+        fn divides(
+            by in prop_oneof![1..100_u64, 1..=MAX_ELEMENTS, (0..=48_u32).prop_map(|bits| 1 << bits)],
+            step in -1..=1_i64,
+            multiple: u64,
+            rest in prop_oneof![Just(0_u64), Just(1), Just(u64::MAX), any::<u64>()],
+        ) {
+            let by = by.saturating_add_signed(step).clamp(1, MAX_ELEMENTS);
+            let number = multiple % MAX_ELEMENTS / by * by + rest.min(by - 1);
+            let number = number.min(MAX_ELEMENTS - 1);
             prop_assert_eq!(Divisor::new(by).divide(number), (number / by, number % by));
         }
 

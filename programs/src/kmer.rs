@@ -36,6 +36,9 @@ pub trait Kmer: Key + Plain + Ord + Debug + 'static {
     /// Appends a base, and drops the first of `k` bases.
     #[doc(hidden)]
     fn push(roller: &mut Roller<Self>, base: u8);
+    /// Returns the reverse complement of a k-mer.
+    #[doc(hidden)]
+    fn reverse_complement(self, k: u32) -> Self;
     /// Returns the base at a place from the end.
     #[doc(hidden)]
     fn base(self, from_end: u32) -> usize;
@@ -68,6 +71,15 @@ macro_rules! kmer {
             fn push(roller: &mut Roller<Self>, base: u8) {
                 roller.forward = (roller.forward << 2 | Self::from(base)) & roller.mask;
                 roller.backward = roller.backward >> 2 | Self::from(3 - base) << roller.top;
+            }
+
+            #[inline(always)]
+            fn reverse_complement(self, k: u32) -> Self {
+                // The bits of every second base, and those of every second pair of bases.
+                let (bases, pairs) = (Self::MAX / 5, Self::MAX / 17);
+                let swapped = !self >> 2 & bases | (!self & bases) << 2;
+                let swapped = swapped >> 4 & pairs | (swapped & pairs) << 4;
+                swapped.swap_bytes() >> (Self::BITS - 2 * k)
             }
 
             #[inline(always)]
@@ -160,6 +172,27 @@ mod tests {
     fn canonicalizes_kmers() {
         assert_eq!(kmers(3, true, b"ttgca"), ["CAA", "GCA", "GCA"]);
         assert_eq!(kmers(3, false, b"ttgca"), ["TTG", "TGC", "GCA"]);
+    }
+
+    #[test]
+    fn reverses_complement() {
+        fn check<K: Kmer>(sequence: &[u8]) {
+            let complement = |base: &u8| LETTERS[3 - usize::from(CODES[usize::from(*base)])];
+            let reversed: Vec<u8> = sequence.iter().rev().map(complement).collect();
+            let k = u32::try_from(sequence.len()).unwrap();
+            let [kmer, reversed] = [sequence, &reversed].map(|sequence| {
+                let mut found = Vec::new();
+                Scanner::<K>::new(k, false).scan(sequence, &mut found);
+                found[0]
+            });
+            assert_eq!(
+                (kmer.reverse_complement(k), reversed.reverse_complement(k)),
+                (reversed, kmer)
+            );
+        }
+        let sequence = b"ACGGTTCATGCAATCGGGTACCATTTGACGATTACAGGCCATACGTGGACTTTGCAGTACCGA";
+        (1..=31).for_each(|k| check::<u64>(&sequence[..k]));
+        (1..=sequence.len()).for_each(|k| check::<u128>(&sequence[..k]));
     }
 
     #[test]

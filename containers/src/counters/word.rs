@@ -41,8 +41,8 @@ mod sealed {
     impl<K: Sealed> Sealed for super::Shuffled<K> {}
 }
 
-/// A key that [`shuffled`](super::CountersOf::shuffled) has made of another one, so that operations on it need
-/// not: for keys that are grouped by their home line first. The number has as many bits as the key.
+/// A key that [`shuffled`](super::CountersOf::shuffled) has made of another one: operations do not shuffle it again.
+/// For keys that are grouped by their home line first. The number has as many bits as the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shuffled<K>(pub K);
 
@@ -110,7 +110,7 @@ fn below(number: u64, bits: u32) -> u64 {
 pub struct Layout<K> {
     lines: NonZeroU64,
     key_bits: u32,
-    /// Of the upper half of a key.
+    /// Shuffles the upper half of a key.
     upper: Shuffle,
     rest_bits: u32,
     /// The part of the rest that the first word has, and its place.
@@ -162,11 +162,11 @@ impl<K: Key> Layout<K> {
     /// Checks that a key has no more bits than the counters' keys.
     #[inline(always)]
     pub(super) fn check(&self, key: K) -> Result<(), Error> {
-        let [upper, _] = Self::halves(key.to_wide());
-        if upper & !self.upper.mask == 0 {
+        let key = key.to_wide();
+        if key >> Self::LOWER_BITS <= u128::from(self.upper.mask) {
             return Ok(());
         }
-        Err(Error::Key { bits: u128::BITS - key.to_wide().leading_zeros(), max: self.key_bits })
+        Err(Error::Key { bits: u128::BITS - key.leading_zeros(), max: self.key_bits })
     }
 
     /// Divides a key into its bits for the first word, some of which may follow from the home line, and its bits for
@@ -194,9 +194,8 @@ impl<K: Key> Layout<K> {
     /// As [`shuffle_halves`](Self::shuffle_halves); bits beyond those of a key stay, so that it is refused.
     #[inline(always)]
     pub(super) fn shuffle(&self, key: u128) -> u128 {
-        let [upper, lower] = self.shuffle_halves(Self::halves(key));
-        let [excess, _] = Self::halves(key);
-        Self::join([upper | excess & !self.upper.mask, lower])
+        let excess = key & u128::MAX << self.key_bits;
+        Self::join(self.shuffle_halves(Self::halves(key))) | excess
     }
 
     pub(super) fn unshuffle(&self, shuffled: u128) -> u128 {
@@ -296,7 +295,7 @@ struct Shuffle {
     fold: u32,
 }
 
-/// Of the lower half of a key of two words.
+/// Shuffles the lower half of a key of two words.
 const LOWER: Shuffle = Shuffle::new(SECOND_BITS);
 
 impl Shuffle {
@@ -334,11 +333,18 @@ mod tests {
         let layout = Layout::<K>::new(lines, key_bits);
         let key = K::from_wide(key.to_wide() & !(u128::MAX << key_bits));
         assert!(layout.check(key).is_ok());
+        for bit in key_bits..K::WORDS * u64::BITS {
+            let long = key.to_wide() | 1 << bit;
+            assert!(layout.check(K::from_wide(long)).is_err(), "bit {bit} of {key_bits}");
+            assert!(layout.check(K::from_wide(layout.shuffle(long))).is_err(), "bit {bit}");
+        }
         assert_eq!(layout.unshuffle(layout.shuffle(key.to_wide())), key.to_wide());
         if layout.max_count() == 0 {
             return;
         }
         let (first, home) = layout.home(key);
+        let shuffled = Shuffled(K::from_wide(layout.shuffle(key.to_wide())));
+        assert_eq!(Layout::new(lines, key_bits).home(shuffled), (first, home));
         let line = (first + distance) % lines;
         let empty = layout.word(home, distance);
         let word = layout.plus(empty, count);

@@ -5,6 +5,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::{Distribution, Error, Placement, Plain, next_line};
+use probeline_transport::line::Compare;
 
 use super::Config;
 use super::bucket::{MAX_BYTES, Shape, is_written};
@@ -106,6 +107,17 @@ impl<K: Plain, V: Plain> Buckets<Query<K, V>> for Shape {
             }
             Some(_) => Decision::Pass,
         }
+    }
+
+    /// Returns the first bucket that may have the key or be claimed for it.
+    #[inline(always)]
+    fn first<C: Compare>(&self, query: &Query<K, V>, _: u64, group: &[AtomicU64]) -> usize {
+        let is_other = |first: u64| {
+            let may_match = if is_written(first) { Self::matches } else { Self::may_match };
+            !may_match(self, first, query.home)
+        };
+        let firsts = group.iter().step_by((self.words as usize).max(1));
+        firsts.take_while(|first| is_other(first.load(Acquire))).count()
     }
 
     fn fill(&self, query: &Query<K, V>, words: &mut [u64]) {

@@ -54,9 +54,7 @@ impl<K: Kmer> Graph<K> {
 
     /// Returns a k-mer in its own direction.
     pub(super) fn node(&self, kmer: K) -> Node<K> {
-        let mut roller = K::new(self.k);
-        (0..self.k).rev().for_each(|place| K::push(&mut roller, kmer.base(place) as u8));
-        Node { forward: roller.forward, backward: roller.backward }
+        Node { forward: kmer, backward: kmer.reverse_complement(self.k) }
     }
 
     /// Returns the k-mer that follows with a base.

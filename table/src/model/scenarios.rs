@@ -81,7 +81,8 @@ fn caches() {
 /// the previous one are in flight.
 #[test]
 fn two_owners_and_two_operations() {
-    const SHORT: [Scripts; 2] = [&[&[put(0), put(1)], &[put(1)]], &[&[put(0), find(1)], &[put(1)]]];
+    const TWO_CLIENTS: [Scripts; 2] =
+        [&[&[put(0), put(1)], &[put(1)]], &[&[put(0), find(1)], &[put(1)]]];
     let two = Scenario { owners: 2, ..PAPER };
     for switched in [
         two,
@@ -91,7 +92,7 @@ fn two_owners_and_two_operations() {
         Scenario { storage: 2, failures: 1, ..PAPER },
     ] {
         let shape: &[Shape] = if switched.storage == 1 { &[(4, 2, 2)] } else { &[(2, 1, 2)] };
-        check_each(&SHORT.map(|scripts| (scripts, shape)), switched);
+        check_each(&TWO_CLIENTS.map(|scripts| (scripts, shape)), switched);
     }
 }
 

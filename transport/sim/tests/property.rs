@@ -43,6 +43,10 @@ fn config(seed: u64) -> Config {
     }
 }
 
+/// Kinds of operations, in the lowest four bits of their tokens: those less than `ADD` but `SWAP` are READs and WRITEs.
+const SWAP: u64 = 1;
+const ADD: u64 = 5;
+
 /// The posts of one engine, and what the engine reported.
 #[derive(Debug, PartialEq)]
 struct Reported {
@@ -71,13 +75,12 @@ impl Reported {
         let token = self.posted;
         let full = engine.in_flight() == DEPTH;
         let kind = rng.below(10);
-        let adds = u64::from(kind >= 5);
-        let token = Token(token << 1 | adds);
+        let token = Token(token << 4 | kind);
         let other = pick(rng, OWNERS);
         let result = match kind {
             0 => engine.write(token, local(1, 0, 2), segment(other, 8, 2)),
-            1 => engine.compare_and_swap(token, word(other, 10), rng.below(2), rng.bits()),
-            2..5 => engine.read(token, segment(0, 0, 4), local(0, 0, 4)),
+            SWAP => engine.compare_and_swap(token, word(other, 10), rng.below(2), rng.bits()),
+            2..ADD => engine.read(token, segment(0, 0, 4), local(0, 0, 4)),
             _ => engine.fetch_add(token, word(0, 0), 1),
         };
         match result {
@@ -100,11 +103,12 @@ impl Reported {
                 assert!(self.fault.is_none(), "alive after {:?}", self.fault);
                 assert_eq!(engine.in_flight(), before - u32::try_from(count).unwrap());
                 for completion in &completions[..count] {
-                    let adds = completion.token.0 & 1;
+                    let kind = completion.token.0 & 0xf;
+                    let adds = u64::from(kind >= ADD);
                     assert!(self.open.remove(&completion.token.0), "{completion:?} was not posted");
                     match completion.result {
                         Ok(old) if adds == 1 => self.olds.push(old),
-                        Ok(_) => {}
+                        Ok(old) => assert!(old == 0 || kind == SWAP, "{completion:?}"),
                         Err(OpError::RetryExceeded | OpError::Flushed) => self.unknown += adds,
                         Err(other) => panic!("{other}"),
                     }
@@ -133,13 +137,13 @@ fn observed(cluster: &Cluster, reported: Vec<Reported>) -> Run {
     (cluster.trace_hash(), cluster.now_ns(), cluster.counters(), reported)
 }
 
-/// Runs operations on random engines, while an owner may be lost.
-fn driven(config: Config) -> Run {
-    let mut rng = Rng::new(7, 102);
+/// Runs operations on random engines, both drawn by `script`, while an owner may be lost.
+fn driven(config: Config, script: u64) -> Run {
+    let mut rng = Rng::new(script, 102);
     let cluster = cluster(config);
     let mut engines = engines(&cluster);
     let mut reported: Vec<_> = engines.iter().map(|_| Reported::new()).collect();
-    let kill_at = Rng::new(config.seed, 104).below(3 * STEPS / 2);
+    let kill_at = Rng::new(script, 104).below(3 * STEPS / 2);
     let before = allocations();
     for step in 0..STEPS {
         if step == kill_at {
@@ -162,11 +166,11 @@ fn driven(config: Config) -> Run {
     observed(&cluster, reported)
 }
 
-/// Runs blocking bodies, which meet in barriers.
-fn staged(config: Config) -> Run {
+/// Runs blocking bodies with operations drawn by `script`, which meet in barriers.
+fn staged(config: Config, script: u64) -> Run {
     let cluster = cluster(config);
     let reported = stage::run(&cluster, |mut engine, mut exchange| {
-        let mut rng = Rng::new(exchange.me().0.into(), 103);
+        let mut rng = Rng::new(script ^ u64::from(exchange.me().0), 103);
         let mut reported = Reported::new();
         for _ in 0..4 {
             for _ in 0..100 {
@@ -184,13 +188,13 @@ fn staged(config: Config) -> Run {
     observed(&cluster, reported.unwrap())
 }
 
-fn check_repeats(run: impl Fn(Config) -> Run) {
+fn check_repeats(run: impl Fn(Config, u64) -> Run) {
     for seed in seeds(24) {
         let _replay = Replay(seed);
         let config = config(seed);
-        let first = run(config);
-        assert_eq!(first, run(config));
-        let other = run(Config { seed: !seed, ..config });
+        let first = run(config, seed);
+        assert_eq!(first, run(config, seed));
+        let other = run(Config { seed: !seed, ..config }, seed);
         assert_ne!(first.0, other.0, "another seed, the same faults");
     }
 }
@@ -199,7 +203,7 @@ fn check_repeats(run: impl Fn(Config) -> Run) {
 fn operations_complete_once_under_faults() {
     for seed in seeds(200) {
         let _replay = Replay(seed);
-        driven(config(seed));
+        driven(config(seed), seed);
     }
 }
 
