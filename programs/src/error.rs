@@ -23,7 +23,7 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
-    /// A file is missing, or has not what a program reads.
+    /// A file is missing, or has the wrong format.
     #[error("{}: {problem}", path.display())]
     Format {
         /// The file; `-` is standard input.

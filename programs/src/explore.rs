@@ -29,7 +29,8 @@ pub use self::tables::{Engine, MoveContent, Moved, StatesChoice, TableStats};
 use crate::petri::{Net, Packing};
 use crate::{Error, Timed};
 
-/// The options of an exploration. All ranks have the same.
+/// The options of an exploration. All ranks give the same: ranks decide from them, without asking each
+/// other, whether a table grows and when a search ends.
 #[derive(Debug)]
 pub struct Exploration {
     /// The Petri net whose markings are explored.
@@ -58,7 +59,8 @@ pub struct Exploration {
     pub ranks_here: u32,
     /// Bytes of the table of all ranks at first.
     pub table_bytes: u64,
-    /// Bytes up to which it grows; without them, three quarters of the memory available.
+    /// Bytes up to which it grows, the same on all ranks; without them, three quarters of the memory
+    /// available.
     pub max_table_bytes: Option<u64>,
     /// Whether it grows: [`Engine::grow`] opens further engines.
     pub grows: bool,

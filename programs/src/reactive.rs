@@ -11,7 +11,9 @@
 //! the time.
 //!
 //! ```
-//! use probeline_programs::reactive::{Band, Cell, Flow, Grid, equilibrium, magnesium_water};
+//! use probeline_programs::reactive::{
+//!     Band, CALCITE, Cell, DOLOMITE, Flow, Grid, equilibrium, magnesium_water,
+//! };
 //!
 //! let grid = Grid { columns: 20, rows: 1 };
 //! let flow = Flow::engesgaard_kipp();
@@ -23,8 +25,8 @@
 //!     }
 //! }
 //! // The calcite at the inflow has dissolved; dolomite is on its way.
-//! assert_eq!(band.cells[0].minerals[0], 0.0);
-//! assert!(band.cells.iter().any(|cell| cell.minerals[1] > 1e-5));
+//! assert_eq!(band.cells[0].minerals[CALCITE], 0.0);
+//! assert!(band.cells.iter().any(|cell| cell.minerals[DOLOMITE] > 1e-5));
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 
@@ -35,8 +37,8 @@ mod flow;
 
 pub use band::{Band, Grid};
 pub use cell::{
-    COMPONENTS, Cell, ChemistryInput, ChemistryResult, INPUT_NUMBERS, PH, Water, charge,
-    magnesium_water,
+    ALKALINITY, CALCITE, CHLORIDE, COMPONENTS, Cell, ChemistryInput, ChemistryResult, DOLOMITE,
+    INPUT_NUMBERS, PH, Water, charge, magnesium_water,
 };
 pub use equilibrium::{Unsolved, equilibrium};
 pub use flow::Flow;

@@ -197,11 +197,11 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
 impl Job {
     fn needs(&self) -> Needs {
         let model = &self.args.model;
-        // The packing and the places of invariants follow from the net.
-        let net = &self.exploration.net;
+        // The places of invariants follow from the net. So should the packing, which each rank computes.
+        let Exploration { net, packing, .. } = &self.exploration;
         let net = Input {
             name: "net",
-            value: Digest::of(&format!("{net:?}")).to_string(),
+            value: Digest::of(&format!("{net:?}{packing:?}")).to_string(),
             advice: format!(
                 "and with the same net: each rank reads {model} itself, and the files differ"
             ),

@@ -57,7 +57,7 @@ impl<T> Alone<T> {
 }
 
 fn beyond() -> Error {
-    Error::Wrong("ranges beyond the memory, or not apart".to_owned())
+    Error::Wrong("ranges beyond the memory, or overlapping".to_owned())
 }
 
 /// Returns ranges of a memory to view, and one to edit.

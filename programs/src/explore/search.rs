@@ -102,8 +102,11 @@ pub(super) struct Search<'a, 'e> {
     round: Option<Round>,
     /// States of all levels up to the current one.
     held: u64,
-    /// The reason why the table does not grow any more; the search does not ask again.
-    limit: Option<Limit>,
+    /// The reason why a growth has failed; the search tries no other one.
+    failed: Option<Limit>,
+    /// Whether a crowded table had no larger one to grow to. A full one asks again, because others may
+    /// have freed memory since then.
+    has_asked: bool,
     /// The clock when the exploration began.
     start_ns: u64,
 }
@@ -131,7 +134,8 @@ impl<'a, 'e> Search<'a, 'e> {
             stats: TableStats::default(),
             round: None,
             held: 0,
-            limit: None,
+            failed: None,
+            has_asked: false,
             start_ns,
         }
     }
@@ -155,7 +159,7 @@ impl<'a, 'e> Search<'a, 'e> {
                 Pause::Grow(bytes) => {
                     drop(table);
                     // If it cannot grow, the search goes on in the present table until it is full.
-                    self.limit = self.grow(engine, bytes, exchange)?;
+                    self.failed = self.grow(engine, bytes, exchange)?;
                 }
             }
         }
@@ -332,18 +336,20 @@ impl<'a, 'e> Search<'a, 'e> {
             }
             None => {
                 let is_crowded = held + round.inner_nodes > table.facts().grow_at;
-                if (round.full || is_crowded) && self.limit.is_none() {
+                let mut limit = self.failed.clone();
+                if limit.is_none() && (round.full || is_crowded && !self.has_asked) {
                     match self.size.next(exchange)? {
                         Ok(next) => {
                             self.host.show(Progress::Grow { bytes: next, states: held });
                             larger = Some(next);
                         }
-                        Err(limit) => self.limit = Some(limit),
+                        Err(why) => limit = Some(why),
                     }
+                    self.has_asked = larger.is_none();
                 }
-                let limit = self.limit.as_ref().filter(|_| round.full && larger.is_none());
+                let limit = limit.filter(|_| round.full);
                 let words = self.packing.words();
-                limit.cloned().map(|limit| Reason::Table { words, bytes: self.size.now, limit })
+                limit.map(|limit| Reason::Table { words, bytes: self.size.now, limit })
             }
         };
         let out_of_room =

@@ -66,7 +66,7 @@ impl<'e> TableSize<'e> {
     }
 
     /// Returns the size of the next table, or why there is none. All ranks call it, and all get the
-    /// same result.
+    /// same result, because they have the same exploration.
     pub(super) fn next(
         &self,
         exchange: &mut dyn Exchange,

@@ -2,8 +2,8 @@
 
 use core::fmt;
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
 use crate::Error;
@@ -12,6 +12,9 @@ use crate::petri::generators;
 /// The largest initial marking of a place and the largest weight of an arc. One firing on a count
 /// that fits a packed state therefore stays within a `u64`.
 pub const MAX_TOKENS: u64 = 1 << 62;
+
+/// The longest PNML file that is accepted: its parser needs all of it in memory.
+const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// A valid place/transition net with its initial marking.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,17 +89,7 @@ impl Net {
         if model.contains(':') && !model.contains('/') && !path.exists() {
             return generators::build(model);
         }
-        let text = fs::read_to_string(path).map_err(|source| match source.kind() {
-            ErrorKind::NotFound => Error::Format {
-                path: path.into(),
-                problem: format!(
-                    "there is no such file; name a PNML file or a built-in model: {}",
-                    generators::built_in_models()
-                ),
-            },
-            _ => Error::Read { path: path.into(), source },
-        })?;
-        Self::from_pnml(&text).map_err(|error| Error::Pnml { path: path.into(), error })
+        Self::from_pnml(&read(path)?).map_err(|error| Error::Pnml { path: path.into(), error })
     }
 
     /// Returns the places, in the order of markings and of [`Arc::place`].
@@ -196,6 +189,29 @@ impl Transition {
     }
 }
 
+/// Reads a text of at most [`MAX_FILE_BYTES`].
+fn read(path: &Path) -> Result<String, Error> {
+    let refused = |problem: String| Error::Format { path: path.into(), problem };
+    let mut bytes = Vec::new();
+    let read =
+        File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes));
+    read.map_err(|source| match source.kind() {
+        ErrorKind::NotFound => refused(format!(
+            "there is no such file; name a PNML file or a built-in model: {}",
+            generators::built_in_models()
+        )),
+        _ => Error::Read { path: path.into(), source },
+    })?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let max = MAX_FILE_BYTES >> 20;
+        let problem = format!("longer than {max} MiB; take a smaller instance of the model");
+        return Err(refused(problem));
+    }
+    String::from_utf8(bytes).map_err(|_| {
+        refused("not UTF-8 text; unpack it if it is an archive, or convert it to UTF-8".into())
+    })
+}
+
 /// Merges arcs of the same place into one. If the sum of their weights exceeds [`MAX_TOKENS`], so
 /// does the weight of the merged arc.
 fn merge(arcs: &mut Vec<Arc>) {
@@ -254,6 +270,22 @@ mod tests {
     fn built(initial: u64, transition: Transition) -> Result<Net, NetError> {
         let place = Place { id: "p".into(), name: "p".into(), initial };
         Net::new(vec![place], vec![transition])
+    }
+
+    #[test]
+    fn rejects_unsuitable_files() {
+        let path = std::env::temp_dir().join(format!("probeline-net-{}", std::process::id()));
+        for (start, length, problem) in [
+            (&b"PK\x03\x04\xff"[..], 5, "unpack it"),
+            (b"", MAX_FILE_BYTES + 1, "longer than 256 MiB"),
+        ] {
+            std::fs::write(&path, start).unwrap();
+            // Sparse: a hole takes no room on the disk.
+            File::options().write(true).open(&path).unwrap().set_len(length).unwrap();
+            let error = Net::load(path.to_str().unwrap()).unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -20,10 +20,6 @@ const SKIPPED: [&str; 3] = ["name", "graphics", "toolspecific"];
 /// accepted file has half this number.
 const MAX_ELEMENTS: usize = 1 << 25;
 
-/// Maximum number of references from one to a place or transition, which ends those that lead back
-/// to themselves.
-const MAX_REFERENCES: usize = 64;
-
 /// The reason why a text does not describe a place/transition net.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}: {problem}")]
@@ -55,16 +51,30 @@ impl Net {
         }
         // Entities of a document type definition may expand without end.
         let options = ParsingOptions { allow_dtd: false, ..ParsingOptions::default() };
-        let document = Document::parse_with_options(text, options).map_err(|error| PnmlError {
-            line: error.pos().row as usize,
-            problem: format!("not well-formed XML, or not without a <!DOCTYPE>: {error}"),
-        })?;
+        let document = Document::parse_with_options(text, options);
+        let document = document.map_err(|error| malformed(text, &error))?;
         let net = find_net(document.root_element())?;
         let mut reader = Reader::default();
         reader.collect(net)?;
+        reader.resolve()?;
         reader.connect()?;
         Self::new(reader.places, reader.transitions).map_err(|error| fault_at(net, error))
     }
+}
+
+/// Returns the fault that the parser has found, also where the parser tells no position.
+fn malformed(text: &str, error: &roxmltree::Error) -> PnmlError {
+    use roxmltree::Error::{DtdDetected, UnclosedRootNode, UnexpectedEndOfStream};
+    let mut problem = format!("not well-formed XML: {error}");
+    let line = match error {
+        DtdDetected => {
+            problem = "a <!DOCTYPE> is not supported; delete it".to_owned();
+            text.lines().take_while(|line| !line.contains("<!DOCTYPE")).count() + 1
+        }
+        UnclosedRootNode | UnexpectedEndOfStream => text.lines().count(),
+        _ => error.pos().row as usize,
+    };
+    PnmlError { line: line.max(1), problem }
 }
 
 fn fault_at(node: Node<'_, '_>, problem: impl ToString) -> PnmlError {
@@ -110,6 +120,7 @@ struct Reader<'a, 'input> {
     objects: HashMap<&'a str, Object<'a>>,
     places: Vec<Place>,
     transitions: Vec<Transition>,
+    references: Vec<Node<'a, 'input>>,
     arcs: Vec<Node<'a, 'input>>,
 }
 
@@ -139,7 +150,10 @@ impl<'a, 'input> Reader<'a, 'input> {
                 self.transitions.push(Transition { id, inputs: Vec::new(), outputs: Vec::new() });
                 Object::Transition(self.transitions.len() - 1)
             }
-            "referencePlace" | "referenceTransition" => Object::Reference(attribute(node, "ref")?),
+            "referencePlace" | "referenceTransition" => {
+                self.references.push(node);
+                Object::Reference(attribute(node, "ref")?)
+            }
             "arc" => {
                 self.arcs.push(node);
                 return Ok(());
@@ -154,13 +168,41 @@ impl<'a, 'input> Reader<'a, 'input> {
         }
     }
 
+    /// Replaces each reference by the place or transition that it leads to.
+    fn resolve(&mut self) -> Result<()> {
+        for node in core::mem::take(&mut self.references) {
+            let mut passed = Vec::new();
+            let mut object = Object::Reference(attribute(node, "id")?);
+            while let Object::Reference(id) = object {
+                // Only a chain that leads back to itself has more references than there are objects.
+                if passed.len() > self.objects.len() {
+                    let problem = "the references from here lead to no place or transition";
+                    return Err(fault_at(node, problem));
+                }
+                object = self.find(node, "ref", id)?;
+                passed.push(id);
+            }
+            let kind = node.tag_name().name();
+            if matches!(object, Object::Place(_)) != (kind == "referencePlace") {
+                return Err(fault_at(
+                    node,
+                    format!("this <{kind}> leads to the other kind of node"),
+                ));
+            }
+            // So that a long chain is followed once, not from each of its references.
+            self.objects.extend(passed.into_iter().map(|id| (id, object)));
+        }
+        Ok(())
+    }
+
     /// Adds the arcs to their transitions.
     fn connect(&mut self) -> Result<()> {
         for node in core::mem::take(&mut self.arcs) {
             let [inscription, kind, arc_kind] = labels(node, ["inscription", "type", "arctype"])?;
             check_kind(node, kind.or(arc_kind))?;
             let weight = count(inscription, 1)?;
-            match (self.end(node, "source")?, self.end(node, "target")?) {
+            let end = |of| self.find(node, of, attribute(node, of)?);
+            match (end("source")?, end("target")?) {
                 (Object::Place(place), Object::Transition(transition)) => {
                     self.transitions[transition].inputs.push(Arc { place, weight });
                 }
@@ -173,20 +215,11 @@ impl<'a, 'input> Reader<'a, 'input> {
         Ok(())
     }
 
-    /// Returns the place or transition at an end of an arc.
-    fn end(&self, arc: Node<'a, 'input>, end: &'static str) -> Result<Object<'a>> {
-        let mut id = attribute(arc, end)?;
-        for _ in 0..=MAX_REFERENCES {
-            match self.objects.get(id) {
-                Some(Object::Reference(to)) => id = to,
-                Some(object) => return Ok(*object),
-                None => {
-                    let problem = format!("no place or transition has the id '{id}' of this {end}");
-                    return Err(fault_at(arc, problem));
-                }
-            }
-        }
-        Err(fault_at(arc, format!("the references from this {end} lead to no place or transition")))
+    /// Returns the object of the identifier in this attribute.
+    fn find(&self, node: Node<'a, 'input>, of: &'static str, id: &str) -> Result<Object<'a>> {
+        self.objects.get(id).copied().ok_or_else(|| {
+            fault_at(node, format!("no place or transition has the id '{id}' of this {of}"))
+        })
     }
 }
 

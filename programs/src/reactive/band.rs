@@ -118,7 +118,7 @@ impl Band {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reactive::cell::{charge, magnesium_water};
+    use crate::reactive::cell::{ALKALINITY, CALCITE, CHLORIDE, DOLOMITE, charge, magnesium_water};
     use crate::reactive::equilibrium::equilibrium;
 
     const GRID: Grid = Grid { columns: 12, rows: 9 };
@@ -159,7 +159,7 @@ mod tests {
         }
         let joined: Vec<Cell> = parts.iter().flat_map(|part| part.cells.clone()).collect();
         assert_eq!(joined, whole.cells);
-        assert!(joined.iter().any(|cell| cell.minerals[1] > 0.0));
+        assert!(joined.iter().any(|cell| cell.minerals[DOLOMITE] > 0.0));
     }
 
     /// Rounds to one digit, and tiny amounts to 0: coarser than any cache does.
@@ -185,7 +185,7 @@ mod tests {
                 let input = cell.chemistry_input(flow.step_s).map(coarse);
                 cell.react(&equilibrium(&input).unwrap());
                 let cell = cell.chemistry_input(0.0);
-                assert!((0..9).all(|at| at == 3 || cell[at] >= 0.0), "{cell:?}");
+                assert!((0..9).all(|at| at == ALKALINITY || cell[at] >= 0.0), "{cell:?}");
             }
         }
         for (has, expected) in band.contents().into_iter().zip(expected) {
@@ -193,9 +193,10 @@ mod tests {
         }
         let charge = band.cells.iter().map(|cell| charge(&cell.water).abs());
         assert!(charge.fold(0.0, f64::max) < 1e-16);
-        assert!(band.cells.iter().any(|cell| cell.minerals[1] > 1e-5));
-        let chloride = |at: usize| band.cells[at].water[4];
-        let range = resident().water[4] * (1.0 - 1e-12)..=magnesium_water()[4] * (1.0 + 1e-12);
+        assert!(band.cells.iter().any(|cell| cell.minerals[DOLOMITE] > 1e-5));
+        let chloride = |at: usize| band.cells[at].water[CHLORIDE];
+        let range = resident().water[CHLORIDE] * (1.0 - 1e-12)
+            ..=magnesium_water()[CHLORIDE] * (1.0 + 1e-12);
         assert!((0..GRID.cells()).all(|at| range.contains(&chloride(at))));
         assert!(chloride(4 * 12 + 11) > chloride(11), "the inlet is in the middle");
         assert!(chloride(2 * 12 + 11) > chloride(11), "dispersion across the flow");
@@ -217,7 +218,7 @@ mod tests {
         let has = |mineral: usize| {
             band.cells.iter().map(|cell| cell.minerals[mineral] > 1e-9).collect::<Vec<_>>()
         };
-        let (calcite, dolomite) = (has(0), has(1));
+        let (calcite, dolomite) = (has(CALCITE), has(DOLOMITE));
         // From the inflow on: neither, dolomite, calcite.
         assert!(!calcite[0] && !dolomite[0] && calcite[49] && !dolomite[49]);
         let first = dolomite.iter().position(|&has| has).unwrap();

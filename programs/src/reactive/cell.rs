@@ -6,6 +6,14 @@ use crate::reactive::equilibrium::{Unsolved, equilibrium};
 pub const COMPONENTS: usize = 7;
 /// Minerals: calcite and dolomite.
 pub(crate) const MINERALS: usize = 2;
+/// The place of calcite in [`Cell::minerals`] and in a [`ChemistryResult`].
+pub const CALCITE: usize = 0;
+/// The place of dolomite in [`Cell::minerals`] and in a [`ChemistryResult`].
+pub const DOLOMITE: usize = 1;
+/// The place of alkalinity in a [`Water`], which alone may be negative.
+pub const ALKALINITY: usize = 3;
+/// The place of chloride in a [`Water`].
+pub const CHLORIDE: usize = 4;
 /// The number of numbers in a [`ChemistryInput`].
 pub const INPUT_NUMBERS: usize = COMPONENTS + MINERALS + 1;
 
@@ -44,7 +52,7 @@ pub struct Cell {
 
 /// Calcite in each cell at first, in mol per litre of water: the benchmark's 2.176e-5 mol per kg of
 /// rock, at a bulk density of 1.8 kg/l and a porosity of 0.32.
-const CALCITE: f64 = 2.176e-5 * 1.8 / 0.32;
+const CALCITE_AT_FIRST: f64 = 2.176e-5 * 1.8 / 0.32;
 /// Sodium and potassium chloride in both waters, in mol/l.
 const SODIUM_CHLORIDE: f64 = 1e-4;
 const POTASSIUM_CHLORIDE: f64 = 2e-5;
@@ -86,7 +94,7 @@ impl Cell {
     pub fn resident() -> Result<Self, Unsolved> {
         let mut cell = Self { water: salt(0.0), minerals: [1.0, 0.0] };
         cell.react(&equilibrium(&cell.chemistry_input(0.0))?);
-        Ok(Self { minerals: [CALCITE, 0.0], ..cell })
+        Ok(Self { minerals: [CALCITE_AT_FIRST, 0.0], ..cell })
     }
 
     /// Returns the input of the chemistry of this cell.
@@ -115,7 +123,7 @@ impl Cell {
     /// as is dissolved.
     pub fn react(&mut self, result: &ChemistryResult) {
         // The mineral that precipitates may need what the other one has dissolved.
-        let order = if result[0] >= 0.0 { [0, 1] } else { [1, 0] };
+        let order = if result[CALCITE] >= 0.0 { [CALCITE, DOLOMITE] } else { [DOLOMITE, CALCITE] };
         for mineral in order {
             let needs = &COMPOSITIONS[mineral];
             let elements = self.water.iter().zip(needs).take(ELEMENTS);

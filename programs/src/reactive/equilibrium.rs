@@ -14,7 +14,7 @@
 
 use core::f64::consts::LN_10;
 
-use crate::reactive::cell::{ChemistryInput, ChemistryResult, MINERALS, PH};
+use crate::reactive::cell::{ALKALINITY, ChemistryInput, ChemistryResult, MINERALS, PH};
 
 /// Components that reactions are written in: Ca2+, Mg2+, CO3 2- and H+.
 const MASTERS: usize = 4;
@@ -98,8 +98,6 @@ const NEGATIVE: f64 = -1e-15;
 const ROUNDING: f64 = 1e-12;
 /// The ionic strength in mol/l up to which the equation of Davies holds.
 const MAX_IONIC_STRENGTH: f64 = 0.5;
-/// The place of alkalinity in an input, which alone may be negative.
-const ALKALINITY: usize = 3;
 
 /// No equilibrium was found.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -153,8 +153,11 @@ impl Tally {
         for (number, cell) in (first..).zip(&rank.band.cells) {
             tally.charge = tally.charge.max(charge(&cell.water).abs());
             let bits = cell.chemistry_input(0.0).map(f64::to_bits);
+            // From a hash of the number: with the number itself, cells whose first values differ
+            // like their numbers could swap their values unseen.
+            let seed = Rng::with_seed(number).u64(..);
             let hash =
-                bits.into_iter().fold(number, |hash, bits| Rng::with_seed(hash ^ bits).u64(..));
+                bits.into_iter().fold(seed, |hash, bits| Rng::with_seed(hash ^ bits).u64(..));
             tally.digest = tally.digest.wrapping_add(hash);
         }
         tally

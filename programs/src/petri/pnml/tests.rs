@@ -113,6 +113,9 @@ fn rejects_other_documents() {
         (&*page("\n<place id=\"p\">\n</page>\n"), 7, "not well-formed XML"),
         (&page("<place\n id=\"p\"\n id=\"p\"/>"), 7, "not well-formed XML"),
         ("", 1, "not well-formed XML"),
+        (HEAD, 4, "not well-formed XML"),
+        (&format!("{HEAD}<place id=\"p\">\n<initialMark"), 6, "not well-formed XML"),
+        ("<?xml version=\"1.0\"?>\n<!DOCTYPE pnml>\n<pnml/>", 2, "<!DOCTYPE>"),
         (&format!("<!DOCTYPE pnml [<!ENTITY a \"aa\">]>\n{head}&a;</pnml>"), 1, "<!DOCTYPE>"),
         (&"<".repeat(MAX_ELEMENTS + 1), 1, "smaller instance"),
         ("<!-- a page -->\n<html/>", 2, "the root is <html>"),
@@ -152,8 +155,10 @@ fn rejects_elements() {
         ("\n<transition id=\"p\"/>", "'p' is taken"),
         ("\n<referencePlace id=\"p\" ref=\"q\"/>", "'p' is taken"),
         ("\n<arc source=\"gone\" target=\"t\"/>", "'gone' of this source"),
-        ("<referencePlace id=\"r\" ref=\"s\"/>\n<arc source=\"r\" target=\"t\"/>", "'s' of this"),
-        ("<referencePlace id=\"r\" ref=\"r\"/>\n<arc source=\"t\" target=\"r\"/>", "lead to no"),
+        ("\n<referencePlace id=\"r\" ref=\"s\"/>", "'s' of this ref"),
+        ("\n<referencePlace id=\"r\" ref=\"r\"/>", "lead to no"),
+        ("\n<referencePlace id=\"r\" ref=\"t\"/>", "<referencePlace> leads to the other kind"),
+        ("\n<referenceTransition id=\"r\" ref=\"p\"/>", "<referenceTransition> leads to the"),
         ("\n<arc source=\"p\" target=\"page\"/>", "'page' of this target"),
         ("\n<arc source=\"p\" target=\"q\"/>", "must join a place and a transition"),
         ("\n<arc source=\"t\" target=\"t\"/>", "must join a place and a transition"),
@@ -164,6 +169,17 @@ fn rejects_elements() {
     ] {
         rejects(&page(&format!("{}{body}", NODES.trim_end())), 6, problem);
     }
+}
+
+#[test]
+fn follows_long_chains() {
+    let length = 100_000;
+    let chain = |at| format!("<referencePlace id=\"r{at}\" ref=\"r{}\"/>", at + 1);
+    let chain: String = (0..length).map(chain).collect();
+    let last = format!("<referencePlace id=\"r{length}\" ref=\"p\"/>");
+    let arcs = arc("").replace("\"p\"", "\"r0\"");
+    let net = Net::from_pnml(&page(&format!("{NODES}{chain}{last}{arcs}"))).unwrap();
+    assert_eq!(net.transitions()[0].inputs, [Arc { place: 0, weight: 1 }]);
 }
 
 #[test]
