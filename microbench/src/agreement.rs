@@ -160,12 +160,23 @@ mod tests {
             ("bench-latency -C 8,16", "bench-latency -C 8", Some("--chunk-buckets")),
             ("kmers a", "kmers a b", Some("files")),
             ("limits", "roundtrips", Some("command")),
+            ("explore a --seed 1", "explore a --seed 2", Some("--seed")),
             ("limits --json a --device b", "limits --full --ranks 7", None),
+            ("limits --transport verbs --gid-index 3", "limits --transport verbs", None),
         ] {
             let difference = Difference::between(&compared(one), &compared(other));
             let field = difference.map(|difference| difference.field);
             assert_eq!(field.as_deref(), differs, "{one}, {other}");
         }
+    }
+
+    /// An option that must agree would otherwise become one that may differ without notice.
+    #[test]
+    fn exempts_these_options_only() {
+        let exempt = "ranks transport table-size tuning rank rendezvous exchange two-nodes port \
+                      allow-remote secret-file rendezvous-timeout collective-timeout json csv out \
+                      full quiet device ib-port gid-index pkey-index ucx-device ucx-gid-index";
+        assert_eq!(MAY_DIFFER.join(" "), exempt);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::OnceLock;
 
-use probeline::exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
+use probeline::exchange::{self, Job, Limits, Rendezvous, Secret, Start};
 use probeline::pin::{Affinity, MemoryPolicy, NodeId};
 use probeline::transport::{Completion, Exchange, Owner, Sizes, Token};
 use probeline_programs::Timed;
@@ -12,6 +12,7 @@ use crate::agreement::{Agreement, Input};
 use crate::cli::{ExchangeName, JobArgs, TransportName};
 use crate::engines::{self, Engine, open_shm, open_ucx, open_verbs};
 use crate::failure::{Failure, Result};
+use crate::options::Options;
 use crate::pinning::pin_rank;
 use crate::progress::waiting;
 use crate::terminal;
@@ -203,8 +204,7 @@ pub(crate) fn join(args: &JobArgs, needs: &Needs) -> Result<(Job, Option<String>
         rendezvous: Duration::from_secs(limit_s),
         collective: Duration::from_secs(meeting.collective_timeout) + needs.longest_alone,
     };
-    let node =
-        two_nodes::node(&args.nodes, crate::options::Options::given(), limit_s, given.clone())?;
+    let node = two_nodes::node(&args.nodes, Options::given(), limit_s, given.clone())?;
     let is_node = node.is_some();
     let node = match node {
         Some(node) => node,
@@ -213,8 +213,8 @@ pub(crate) fn join(args: &JobArgs, needs: &Needs) -> Result<(Job, Option<String>
     // On standard error, because standard output has the report. Ignores an error: standard error
     // may be closed.
     let _ = write!(terminal::stderr(), "{}", node.said);
-    let options = Options { start: node.start, parameters, secret: node.secret, limits };
-    let join = || probeline::exchange::join(options);
+    let options = exchange::Options { start: node.start, parameters, secret: node.secret, limits };
+    let join = || exchange::join(options);
     let job = waiting(&node.waits_for, is_node || args.reports(), join);
     let not_met = |error| two_nodes::not_met(error, &args.nodes);
     Ok((job.map_err(|error| agreement.explain(error, not_met))?, node.last_line))
@@ -242,7 +242,7 @@ fn start(args: &JobArgs) -> Result<Start> {
 
 /// Returns whether a launcher has started this process as one of several.
 pub(crate) fn is_launched() -> Result<bool> {
-    Ok(probeline::exchange::Launch::of_several()?.is_some())
+    Ok(exchange::Launch::of_several()?.is_some())
 }
 
 fn run_sim(args: &JobArgs, needs: &Needs, work: &Work<'_>) -> Result<Vec<String>> {

@@ -50,9 +50,11 @@ enum Form {
 static GIVEN: OnceLock<Options> = OnceLock::new();
 
 impl Options {
-    /// Keeps these options as those of this process, whose defaults come from a tuning.
+    /// Keeps these options as those of this process, with the file of `--tuning`, if given, from
+    /// which their defaults came.
     pub(crate) fn keep(self, tuning: Option<TuningFile>) {
-        GIVEN.get_or_init(|| Self { tuning, ..self });
+        let kept = GIVEN.set(Self { tuning, ..self });
+        debug_assert!(kept.is_ok(), "the options are kept once, before they are read");
     }
 
     /// Returns the options of this process; none before `main` has parsed them, and in unit tests.

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use probeline_programs::STANDARD;
@@ -70,8 +71,11 @@ pub(crate) fn check_distinct<'p>(
     inputs: &[PathBuf],
     outputs: impl IntoIterator<Item = (&'p str, &'p Option<PathBuf>)>,
 ) -> Result<()> {
-    // A file that does not exist yet has the path that is given.
-    let place = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    // Hard links are the same file. One that does not exist yet has the path that is given.
+    let place = |path: &Path| {
+        let file = path.metadata().map(|file| (file.dev(), file.ino()));
+        file.map_err(|_| path.to_owned())
+    };
     let inputs: Vec<_> = inputs.iter().map(|path| place(path)).collect();
     let mut earlier = Vec::new();
     for (option, path) in outputs {

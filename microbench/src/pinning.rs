@@ -148,9 +148,10 @@ fn describe(topology: &Topology, machine: u64, all: &[[u64; 3]]) -> String {
     };
     let cpu_shared = topology.cpus().iter().any(|cpu| on(&CpuSet::from_iter([cpu])) > 1);
     let core_shared = topology.cores().iter().any(|core| on(&core.cpus) > 1);
+    // First, because long lines are cut at their ends.
     let sharing = match (cpu_shared, core_shared) {
-        (true, _) => "; some share a CPU",
-        (false, true) => "; some share a core",
+        (true, _) => "ranks share CPUs: ",
+        (false, true) => "ranks share cores: ",
         _ => "",
     };
     let place = |&[_, cpu, node]: &[u64; 3]| match cpu {
@@ -163,7 +164,7 @@ fn describe(topology: &Topology, machine: u64, all: &[[u64; 3]]) -> String {
         1 => String::new(),
         several => format!(" of {several} machines"),
     };
-    format!("ranks pinned to CPU/node {}{machines}{sharing}", places.join(" "))
+    format!("{sharing}ranks pinned to CPU/node {}{machines}", places.join(" "))
 }
 
 #[cfg(test)]
@@ -205,7 +206,8 @@ mod tests {
         let topology = Topology::from_sysfs("/sys".as_ref()).unwrap();
         let said = |all: &[[u64; 3]]| describe(&topology, 7, all);
         assert_eq!(said(&[[7, 0, 0], [9, 0, 0]]), "ranks pinned to CPU/node 0/0 0/0 of 2 machines");
-        assert!(said(&[[7, 0, 0], [7, 0, 0]]).ends_with("0/0 0/0; some share a CPU"));
+        let shared = "ranks share CPUs: ranks pinned to CPU/node 0/0 0/0";
+        assert_eq!(said(&[[7, 0, 0], [7, 0, 0]]), shared);
     }
 
     #[test]

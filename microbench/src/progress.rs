@@ -96,10 +96,15 @@ impl Progress {
         self.expecting(done, doing, Duration::ZERO);
     }
 
+    /// Shows as many steps as before.
+    pub(crate) fn show(&mut self, doing: &str) {
+        self.set(self.advanced, doing);
+    }
+
     /// Shows one step more than before.
     pub(crate) fn advance(&mut self, doing: &str) {
         self.advanced += 1;
-        self.set(self.advanced, doing);
+        self.show(doing);
     }
 
     pub(crate) fn expecting(&mut self, done: u64, doing: &str, expected: Duration) {

@@ -71,6 +71,7 @@ fn first(port: u16, options: &Options, limit_s: u64, given: Option<Secret>) -> R
     let host = probeline::exchange::host_name().unwrap_or_else(|| "FIRST_NODE".to_owned());
     let program = env::args().next().unwrap_or_default();
     let command = second_command(&program, &host, options);
+    let folder = folder_of(&program);
     let machine = options_of_machine(options);
     let secret_there = if fresh { "" } else { "\nwith the same secret there as here.\n" };
     let addresses: Vec<_> =
@@ -78,7 +79,7 @@ fn first(port: u16, options: &Options, limit_s: u64, given: Option<Secret>) -> R
     let addresses =
         if addresses.is_empty() { "none found".to_owned() } else { addresses.join(", ") };
     let said = format!(
-        "On the other node, within {limit_s} s (--rendezvous-timeout):\n\n  \
+        "On the other node, within {limit_s} s (--rendezvous-timeout){folder}:\n\n  \
          {assignment}{command}\n{machine}{secret_there}\n{host} is this machine; its \
          addresses: {addresses}. It listens at TCP port {port}.\n"
     );
@@ -129,11 +130,27 @@ pub(crate) fn not_met(error: JoinError, args: &NodesArgs) -> Failure {
     if args.two_nodes.is_none() {
         return error.into();
     }
-    let port = args.port;
-    Failure::from(error).or(&format!(
-        "and see that the second node runs the whole command that the first one prints, and that TCP \
+    let (port, host) = (args.port, args.two_nodes.as_deref().unwrap_or_default());
+    let advice = format!(
+        "see that the second node runs the whole command that the first one prints, and that TCP \
          port {port} of the first is free and open to the second"
-    ))
+    );
+    match error {
+        JoinError::Address { error, .. } => Failure::new(format!(
+            "--two-nodes {host} is not the address of a machine ({error}): give the name of the \
+             first node or an address that it prints"
+        )),
+        JoinError::Listen { error, .. } => Failure::new(format!(
+            "the first node cannot listen at TCP port {port}: {error}. Give another --port"
+        )),
+        JoinError::Missing { after_s, .. } => {
+            Failure::new(format!("the second node did not come within {after_s} s: {advice}"))
+        }
+        JoinError::Unreachable { .. } | JoinError::NoSecret => {
+            Failure::from(error).or(&format!("and {advice}"))
+        }
+        _ => error.into(),
+    }
 }
 
 fn placed(rank: u32, address: String) -> Start {
@@ -155,6 +172,15 @@ fn second_command(program: &str, host: &str, options: &Options) -> String {
     let argv = options.clone().only(|name| !OF_FIRST.contains(&name)).to_argv();
     let argv = argv.iter().map(|argument| format!(" {}", quoted(&argument.to_string_lossy())));
     format!("{command} --two-nodes {host}{}", argv.collect::<String>())
+}
+
+/// Returns where the second node finds the program, if its path is relative.
+fn folder_of(program: &str) -> &'static str {
+    if program.contains('/') && Path::new(program).is_relative() {
+        ", in the folder of this repository there, after cargo build --release"
+    } else {
+        ""
+    }
 }
 
 /// Returns a line for each given option whose value may differ on the second node.
@@ -190,6 +216,12 @@ mod tests {
         assert_eq!(second_command("p", "n1", &first), "p explore --two-nodes n1 --seed 2 fms:2");
         let first = options("-q explore fms:2 --two-nodes");
         assert_eq!(second_command("p", "n1", &first), "p explore --two-nodes n1 --quiet fms:2");
+    }
+
+    #[test]
+    fn names_folder_of_relative_paths() {
+        assert!(folder_of("target/release/probeline").contains("cargo build --release"));
+        assert_eq!([folder_of("/usr/bin/probeline"), folder_of("probeline")], ["", ""]);
     }
 
     #[test]

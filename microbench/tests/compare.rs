@@ -108,7 +108,7 @@ fn signal_reports_finished_measurements() {
 #[test]
 fn refuses_invalid_options() {
     let lines = [
-        ("compare --transport shm", "say what is to stand side by side with --columns"),
+        ("compare --transport shm", "choose the columns with --columns"),
         ("compare --columns shm,sim,shm", "--columns has shm twice"),
         ("compare --columns mpi", "invalid value 'mpi'"),
         ("compare --two-nodes", "start it without --two-nodes. On two machines run bench-latency"),

@@ -45,7 +45,10 @@ fn names_invalid_input() {
     let scratch = Scratch::new();
     let text = &scratch.file("text", "no sequence");
     let fasta = &scratch.file("few.fa", ">one\nACGTACGTAC\n");
+    let linked = &scratch.path("linked.fa");
+    fs::hard_link(fasta, linked).unwrap();
     for (line, expected) in [
+        (&*format!("kmers {fasta} --out {linked}"), "is also an input: give another file"),
         ("kmers no-such-file.fa", "no-such-file.fa cannot be read"),
         (&format!("kmers {fasta} --out {fasta}"), "is also an input: give another file"),
         (&format!("kmers {fasta} --json {fasta}"), "is also an input: give another file"),

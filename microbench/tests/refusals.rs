@@ -29,7 +29,7 @@ fn help_offers_tuning_with_table() {
 }
 
 /// Invalid command lines, and the permitted values that the error names.
-const REFUSED: [(&str, &str); 57] = [
+const REFUSED: [(&str, &str); 64] = [
     ("explore fms:2 -C 4294967288", "C is a multiple of 8 from 8 to 65536"),
     ("bench-throughput -M 65537", "65537 is not in 1..=65536"),
     ("bench-throughput --key-range 9223372036854775809", "is not in 1..=9223372036854775808"),
@@ -67,9 +67,12 @@ const REFUSED: [(&str, &str); 57] = [
     ("explore fms:2 --transport verbs --qp-timeout 0", "0 is not in 1..=31"),
     ("bench-latency --two-nodes --transport sim", "--two-nodes"),
     ("bench-latency --two-nodes --ranks 2", "cannot be used with"),
+    ("bench-latency --two-nodes --rank 1", "cannot be used with"),
+    ("bench-latency --two-nodes n1 --allow-remote", "cannot be used with"),
     ("explore fms:2 --two-nodes --rendezvous 127.0.0.1:1 --rank 1", "cannot be used with"),
     ("explore fms:2 --port 7000", "--two-nodes"),
     ("explore fms:2 --rendezvous-timeout 0", "0 is not in 1..=86400"),
+    ("explore fms:2 --collective-timeout 0", "0 is not in 1..=86400"),
     ("explore fms:2 --device x", "--device is for --transport verbs: add that, or leave it out"),
     ("roundtrips --transport sim --pin none", "--pin is for --transport shm or verbs"),
     ("explore fms:2 --transport sim --huge-pages try", "--huge-pages is for --transport shm or"),
@@ -87,6 +90,10 @@ const REFUSED: [(&str, &str); 57] = [
     ),
     ("explore fms:2 --rendezvous 127.0.0.1:1", "say which rank this is with --rank"),
     ("explore fms:2 --rank 1", "--rendezvous <HOST:PORT>"),
+    ("limits --rounds 0", "0 is not in 1..=999"),
+    ("bench-latency --rounds 0", "0 is not in 1..=999"),
+    ("bench-latency -M 0", "0 is not in 1..=65536"),
+    ("roundtrips -M 0", "0 is not in 1..=65536"),
     ("topology --ranks 0", "0 is not in 1.."),
     ("explore fms:2 --batch 0", "1..=1048576"),
     ("explore fms:2 --recent-states 1", "a power of two"),

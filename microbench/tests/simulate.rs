@@ -48,6 +48,19 @@ fn states_deviation_for_paper_only() {
     }
 }
 
+/// The summary has latencies at other load factors than the paper's too.
+#[test]
+fn summary_quotes_any_load_factor() {
+    let experiment = ["simulate", "--experiment", "latency", "-C", "16"];
+    let options = [&experiment[..], &["--machines", "2", "--ranks-per-machine", "1"]].concat();
+    for (given, quoted) in [("0.3", "0.30"), ("0.3,0.5", "0.50")] {
+        let report = reported(&[&options[..], &["--load-factor", given]].concat());
+        let inserts = |line: &&str| line.starts_with("insert on 2 x 1, C = 16 at ");
+        let lines: Vec<_> = report.printed.lines().filter(inserts).collect();
+        assert!(lines.len() == 1 && lines[0].contains(&format!(" at {quoted}: ")), "{lines:?}");
+    }
+}
+
 #[test]
 fn sweeps_machines_ranks_and_workloads() {
     let options = ["--experiment", "throughput", "--machines", "2,4", "--ranks-per-machine", "1,3"];

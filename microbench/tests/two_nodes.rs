@@ -144,11 +144,12 @@ fn fails_alone(node: &[&str], port: &str, parts: &[&str]) {
 fn lone_node_fails() {
     let port = port().to_string();
     let is_open = format!("that TCP port {port} of the first is free and open to the second");
-    fails_alone(&["--two-nodes"], &port, &["rank 1", &is_open]);
+    fails_alone(&["--two-nodes"], &port, &["the second node did not come within 1 s", &is_open]);
     fails_alone(&["--two-nodes", "127.0.0.1"], &port, &["rank 0 did not start the job", &is_open]);
-    fails_alone(&["--two-nodes", "no such host"], &port, &["no such host", &is_open]);
+    let host = "no such host";
+    fails_alone(&["--two-nodes", host], &port, &[host, "give the name of the first node or"]);
     let _listener = TcpListener::bind(("0.0.0.0", port.parse().unwrap())).unwrap();
-    fails_alone(&["--two-nodes"], &port, &[&port, &is_open]);
+    fails_alone(&["--two-nodes"], &port, &[&port, "Give another --port"]);
 }
 
 /// Returns why commands over verbs cannot run here, as reported by libibverbs; `None` if a device

@@ -188,7 +188,7 @@ impl JobArgs {
         transports: &[&str],
         chunk_buckets: u32,
     ) -> Result<()> {
-        let why = "is for the other commands, say what is to stand side by side with --columns";
+        let why = "is for the other commands, choose the columns with --columns";
         self.refuse(&["transport", "ucx-tls"], why)?;
         let columns = ["verbs", "ucx-shm, ucx-tcp or ucx-rc", "sim"];
         for (&(heading, its), columns) in heading::OF_TRANSPORTS.iter().zip(columns) {

@@ -191,18 +191,18 @@ impl SimulateArgs {
         // Time is virtual, so a drawing thread does not affect it.
         let redrawing = bar.start_redrawing();
         let bar = Mutex::new(bar);
-        let show = |run: &Run| {
-            bar.lock().unwrap_or_else(PoisonError::into_inner).advance(&run.name());
-        };
+        let bar = || bar.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = run_all(runs, at_once, |run| {
-            show(run);
-            match run {
+            bar().show(&run.name());
+            let rows = match run {
                 Run::Latency(plan) => latency(plan)
                     .map(|rows| rows.iter().map(|row| SimulateRow::latency(plan, row)).collect()),
                 Run::Throughput(plan) => {
                     throughput(plan).map(|row| vec![SimulateRow::throughput(self, plan, &row)])
                 }
-            }
+            };
+            bar().advance(&run.name());
+            rows
         });
         drop(redrawing);
         let rows: Vec<Vec<SimulateRow>> = rows?;

@@ -21,7 +21,7 @@ pub(crate) fn run(command: &str, transport: &str, parameters: Value, rows: Value
         "command": command,
         "version": "0.1.0",
         "parameters": all,
-        "machine": { "cpu": "A CPU", "cpus_online": "0-3", "governor": null, "virtual_machine": true },
+        "machine": { "cpu": "A CPU", "cpus_online": "0-3", "virtual_machine": true },
         "transport": [format!("{transport}, made up")],
         "rows": rows,
         "notes": ["Nobody measured this."],

@@ -1,4 +1,4 @@
-//! The entries that are put and checked, with the sizes of the paper's.
+//! The entries that are put and checked, with the paper's sizes.
 
 use probeline::map::{Map, Operation, Stats, Written};
 use probeline::transport::Exchange;

@@ -131,7 +131,8 @@ impl SimulateRow {
     }
 }
 
-/// The load factors of the latencies that the summary quotes.
+/// The load factors of the latencies that the summary quotes if there are any: the first and the
+/// last of the paper's Table 1.
 const LOAD_FACTORS: [f64; 2] = [0.5, 0.9];
 
 impl SimulateRow {
@@ -165,16 +166,14 @@ impl SimulateRow {
         }
     }
 
-    /// Returns whether the summary omits this row: latencies at load factors
-    /// other than the first and last ones of the paper's Table 1, and throughputs for which another
-    /// row has more machines.
+    /// Returns whether the summary omits this latency: another one of the same C and cluster has a
+    /// load factor that it quotes.
     pub(super) fn is_detail(&self, rows: &[Self]) -> bool {
-        match self.workload {
-            None => !LOAD_FACTORS.contains(&self.load_factor),
-            Some(_) => rows
-                .iter()
-                .any(|other| other.workload == self.workload && other.machines > self.machines),
-        }
+        let series = |row: &Self| {
+            (row.experiment.clone(), row.chunk_buckets, row.machines, row.ranks_per_machine)
+        };
+        let is_quoted = |row: &Self| LOAD_FACTORS.contains(&row.load_factor);
+        !is_quoted(self) && rows.iter().any(|row| is_quoted(row) && series(row) == series(self))
     }
 
     pub(super) fn full_share(&self) -> f64 {
