@@ -377,6 +377,14 @@ mod tests {
     }
 
     #[test]
+    fn bars_show_single_points() {
+        let plots = plots(&[rate(1, "shm", 2, 64, 3e6), rate(2, "verbs", 2, 64, 1e6)]);
+        let plot = plot(&plots, "throughput");
+        assert_eq!((plot.form, &plot.series[1].points[..]), (Form::Bars, &[[1.0, 1.0]][..]));
+        assert_eq!(plot.y.ticks[1].1, "mixed, verbs, 2 ranks");
+    }
+
+    #[test]
     fn ranks_alone_share_one_series() {
         let plots = plots(&[
             rate(1, "shm", 4, 64, 30e6),

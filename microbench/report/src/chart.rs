@@ -74,6 +74,9 @@ impl Chart {
         }
         // A colour means the same C in every chart.
         series.sort_by_key(|series| series.chunk_buckets);
+        if matches!(self.x.1, Kind::Counts) && series.iter().all(|of| of.points.len() == 1) {
+            [self.x, self.y] = bars(&mut series, self.x.0, self.y.0);
+        }
         Plot::new(self.texts, &self.x, &self.y, series)
     }
 
@@ -114,6 +117,17 @@ impl Chart {
         }
         (all, places)
     }
+}
+
+/// Makes bars of series of one point, which no line joins, and returns their axes.
+fn bars(series: &mut [Series], x: &'static str, y: &'static str) -> [(&'static str, Kind); 2] {
+    let mut names = Vec::new();
+    for (at, series) in (0_u32..).zip(series) {
+        let [count, value] = series.points[0];
+        names.push(format!("{}, {}, {count} {x}", series.hue, series.line));
+        series.points = vec![[value, at.into()]];
+    }
+    [(y, Kind::FromZero), (x, Kind::Names(names))]
 }
 
 /// Combines the values at each x into one point: their median.
