@@ -268,7 +268,7 @@ fn refuses_different_names_on_ranks() {
 }
 
 /// A check knows a name that cannot be written before the work, and so does a save; neither waits for
-/// a FIFO, or touches what is there.
+/// a FIFO, or changes files that exist.
 #[test]
 fn refuses_names_of_other_files() {
     let folder = path("folder");

@@ -43,7 +43,7 @@ fn config(seed: u64) -> Config {
     }
 }
 
-/// Kinds of operations, in the lowest four bits of their tokens: those less than `ADD` but `SWAP` are READs and WRITEs.
+/// Kinds of operations, in the lowest four bits of their tokens. Below `ADD` are READs and WRITEs, but for `SWAP`.
 const SWAP: u64 = 1;
 const ADD: u64 = 5;
 
