@@ -4,6 +4,7 @@
 
 use core::error::Error;
 
+use probeline::dsm::Distribution;
 use probeline::sim::{Cluster, Config, Cost, Model, Nic, Rates, Roundtrips, stage};
 use probeline::transport::Exchange;
 use probeline_programs::dsm::{
@@ -56,6 +57,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             bytes,
             packs,
             reads_pages: given("fetch") == Some("read"),
+            distribution: match given("homes") {
+                Some("cyclic") => Distribution::Cyclic,
+                _ => Distribution::Block,
+            },
         }))
     };
     let costs =

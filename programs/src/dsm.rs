@@ -134,7 +134,7 @@ impl Options {
     pub fn sizes(&self, owners: u32) -> Sizes {
         let parts = self.parts(owners);
         match self.program {
-            Program::Sort(class) => self.sizes_of(owners, &sort::Sort::new(class)),
+            Program::Sort(class) => self.sizes_of(owners, &sort::Sort::new(class, parts.ranks)),
             Program::Lu { side, blocks } => {
                 self.sizes_of(owners, &lu::Lu::new(side, blocks, parts))
             }
@@ -247,7 +247,7 @@ pub fn run(
     options.check()?;
     let parts = options.parts(exchange.owners());
     match options.program {
-        Program::Sort(class) => options.run(&sort::Sort::new(class), engine, exchange),
+        Program::Sort(class) => options.run(&sort::Sort::new(class, parts.ranks), engine, exchange),
         Program::Lu { side, blocks } => {
             options.run(&lu::Lu::new(side, blocks, parts), engine, exchange)
         }

@@ -1,7 +1,7 @@
 //! `dsm`: runs a program on shared memory by pages, beside the same program on the memory of one rank.
 
 use clap::{Args, ValueEnum};
-use probeline::dsm::Stats;
+use probeline::dsm::{Distribution, Stats};
 use probeline::transport::{Exchange, ExchangeError};
 use probeline_programs::dsm::{
     self, Blocks, Buffers, Class, Costs, Options, Program, Protocol, Run,
@@ -131,7 +131,13 @@ impl DsmArgs {
         })?;
         let packs = self.protocol == ProtocolName::Pipe;
         let depth = *self.diff_depth.get_or_insert(2);
-        Ok(Protocol::Homes(Buffers { depth, bytes, packs, reads_pages: self.read_pages }))
+        Ok(Protocol::Homes(Buffers {
+            depth,
+            bytes,
+            packs,
+            reads_pages: self.read_pages,
+            distribution: Distribution::Block,
+        }))
     }
 
     /// Returns the parameters, and resolves the options.
@@ -180,7 +186,7 @@ row! {
         seconds: f64 = "from the first barrier to the last" => ("s", fixed::<3>),
         sequential_seconds: f64 = "on memory of its own, without pages" => ("one rank, s", fixed::<3>, note()),
         speedup: f64 = "`sequential_seconds` / `seconds`" => ("speedup", fixed::<2>),
-        intervals: f64 = "times that a rank sent changes; a mean of the ranks, as all counts"
+        intervals: f64 = "each ends with a release or a barrier; a mean of the ranks, as all counts"
             => ("intervals", fixed::<0>, note()),
         fetches: f64 = "pages read" => ("fetches", fixed::<0>, note()),
         diffs: f64 = "changed pages sent" => ("diffs", fixed::<0>, note()),
@@ -248,7 +254,7 @@ impl DsmRow {
             seconds,
             sequential_seconds,
             speedup: sequential_seconds / seconds.max(1e-9),
-            intervals: mean(stats.flushes)?,
+            intervals: mean(stats.acquires + stats.barriers)?,
             fetches: mean(fetches)?,
             diffs,
             diff_bytes,

@@ -18,11 +18,12 @@ const SOFTENING: f64 = 0.05 * 0.05;
 /// The square of a cell's side, relative to that of its distance, below which it is seen as one body.
 const TOLERANCE: f64 = 1.0;
 
-/// Numbers of a body: its mass, place, velocity and work, and two lines in all as in SPLASH-2.
+/// Numbers of a body: its mass, place, velocity, acceleration and work, and two lines in all as in SPLASH-2.
 const BODY: usize = 16;
 const PLACE: usize = 1;
 const VELOCITY: usize = 4;
-const WORK: usize = 7;
+const ACCELERATION: usize = 7;
+const WORK: usize = 10;
 /// Numbers of a node of the tree: its mass, centre and side, which is 0 for a body, and the number of nodes of the
 /// tree below and with it. Nodes are in order of depth, so that many nodes behind it comes the next one beside it.
 const NODE: usize = 8;
@@ -199,17 +200,26 @@ impl Barnes {
         self.build(memory, &mut sorted, mine.clone())?;
         memory.barrier()?;
         let top = self.top(memory, sorted.side)?;
-        for octant in &sorted.octants[mine] {
+        for octant in &sorted.octants[mine.clone()] {
             for (_, nth) in octant {
                 let range = nth * BODY..(nth + 1) * BODY;
-                let body = memory.view(range.clone())?;
-                let mut pull = Pull::on(body);
+                let mut pull = Pull::on(memory.view(range.clone())?);
                 self.pull_of_cell(memory, (&top, &sorted.before), (0, 0), &mut pull)?;
                 memory.work(pull.count * INTERACTION_FLOPS);
                 // Only what changes: other ranks have other bodies of the page.
-                let body = memory.edit(range.start + PLACE..range.start + WORK + 1)?;
-                pull.advance(body);
+                let body = memory.edit(range.start + ACCELERATION..range.start + WORK + 1)?;
+                body[..3].copy_from_slice(&pull.acceleration);
+                body[3] = pull.count as f64;
             }
+        }
+        memory.barrier()?;
+        for (_, nth) in sorted.octants[mine].iter().flatten() {
+            let first = nth * BODY;
+            let (acceleration, body) = (ACCELERATION..WORK, PLACE..ACCELERATION);
+            let [acceleration, body] =
+                [acceleration, body].map(|Range { start, end }| first + start..first + end);
+            let ([acceleration], body) = memory.change([acceleration], body)?;
+            advance(body, acceleration);
         }
         memory.barrier()
     }
@@ -267,14 +277,13 @@ impl Pull {
         self.count += 1;
         true
     }
+}
 
-    /// Moves the body, of which it has the place, the velocity and the work.
-    fn advance(&self, body: &mut [f64]) {
-        for axis in 0..3 {
-            body[3 + axis] += self.acceleration[axis] * STEP;
-            body[axis] += body[3 + axis] * STEP;
-        }
-        body[WORK - PLACE] = self.count as f64;
+/// Moves a body, given its place and velocity.
+fn advance(body: &mut [f64], acceleration: &[f64]) {
+    for axis in 0..3 {
+        body[3 + axis] += acceleration[axis] * STEP;
+        body[axis] += body[3 + axis] * STEP;
     }
 }
 
@@ -375,7 +384,7 @@ fn plummer(nth: u64, bodies: usize) -> [f64; BODY] {
     let mut body = [0.0; BODY];
     body[0] = 1.0 / bodies as f64;
     body[PLACE..VELOCITY].copy_from_slice(&sphere(radius * scale));
-    body[VELOCITY..WORK].copy_from_slice(&sphere(speed / scale.sqrt()));
+    body[VELOCITY..ACCELERATION].copy_from_slice(&sphere(speed / scale.sqrt()));
     body[WORK] = 1.0;
     body
 }

@@ -16,6 +16,7 @@ use core::marker::PhantomData;
 use core::ops::Range;
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use probeline::dsm::Distribution;
 use probeline::dsm::Stats;
 use probeline::transport::{AtomicScope, Exchange, Sizes};
 
@@ -36,6 +37,8 @@ pub struct Buffers {
     pub packs: bool,
     /// Whether ranks read pages from the windows of homes. Otherwise they ask homes for them.
     pub reads_pages: bool,
+    /// How homes share the pages.
+    pub distribution: Distribution,
 }
 
 impl Buffers {
@@ -48,6 +51,7 @@ impl Buffers {
             ranks,
             pages: elements_bytes.div_ceil(8 * page_words),
             page_words,
+            distribution: self.distribution,
             buffers: if self.packs { depth } else { depth * words / one },
             buffer_words: if self.packs { words } else { one },
         }

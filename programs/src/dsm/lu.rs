@@ -120,25 +120,35 @@ impl Lu {
         self.store(memory, at, &block)
     }
 
-    /// Subtracts from a block the product of those to its left and above it in a step.
+    /// Subtracts from blocks of a row, which belong to one rank, the products of that to their left and those above
+    /// them in a step. Those of a rank lie one after the other: one access serves them all.
     fn update(
         &self,
         memory: &mut impl Shared<f64>,
         step: usize,
-        at: (usize, usize),
+        down: usize,
+        rights: StepBy<Range<usize>>,
     ) -> Result<(), Error> {
-        let (left, above) = ((at.0, step), (step, at.1));
-        match [left, above, at].map(|at| self.whole(at)) {
-            [Some(left), Some(above), Some(block)] => {
-                let ([left, above], block) = memory.change([left, above], block)?;
+        let (Some(first), Some(last)) = (rights.clone().next(), rights.clone().last()) else {
+            return Ok(());
+        };
+        memory.work(2 * FLOPS * rights.len() as u64);
+        let all = |down| Some(self.whole((down, first))?.start..self.whole((down, last))?.end);
+        if let (Some(left), Some(above), Some(row)) =
+            (self.whole((down, step)), all(step), all(down))
+        {
+            let ([left, above], row) = memory.change([left, above], row)?;
+            let above = above.chunks_exact(BLOCK * BLOCK);
+            for (above, block) in above.zip(row.chunks_exact_mut(BLOCK * BLOCK)) {
                 subtract(left.as_chunks().0, above.as_chunks().0, block.as_chunks_mut().0);
             }
-            _ => {
-                let (left, above) = (self.load(memory, left)?, self.load(memory, above)?);
-                self.change(memory, at, |block| subtract(&left, &above, block))?;
-            }
+            return Ok(());
         }
-        memory.work(2 * FLOPS);
+        let left = self.load(memory, (down, step))?;
+        for right in rights {
+            let above = self.load(memory, (step, right))?;
+            self.change(memory, (down, right), |block| subtract(&left, &above, block))?;
+        }
         Ok(())
     }
 
@@ -149,16 +159,18 @@ impl Lu {
         memory.ranks() == 1 || rank == memory.rank()
     }
 
-    /// Returns the rows and the columns of this rank's blocks behind a step.
-    fn behind(&self, memory: &impl Shared<f64>, step: usize) -> [StepBy<Range<usize>>; 2] {
+    /// Returns the ranks whose blocks this rank computes.
+    fn computed(&self, memory: &impl Shared<f64>) -> Range<usize> {
+        let rank = memory.rank();
+        if memory.ranks() == 1 { 0..self.rows * self.columns } else { rank..rank + 1 }
+    }
+
+    /// Returns the rows and the columns of a rank's blocks behind a step.
+    fn behind(&self, rank: usize, step: usize) -> [StepBy<Range<usize>>; 2] {
         let first = step + 1;
         let own = |nth: usize, of: usize| {
             (first + (nth + of - first % of) % of..self.count()).step_by(of)
         };
-        let rank = memory.rank();
-        if memory.ranks() == 1 {
-            return [own(0, 1), own(0, 1)];
-        }
         [own(rank / self.columns, self.rows), own(rank % self.columns, self.columns)]
     }
 
@@ -209,10 +221,10 @@ impl Kernel<f64> for Lu {
                 }
             }
             memory.barrier()?;
-            let [downs, rights] = self.behind(memory, step);
-            for down in downs {
-                for right in rights.clone() {
-                    self.update(memory, step, (down, right))?;
+            for rank in self.computed(memory) {
+                let [downs, rights] = self.behind(rank, step);
+                for down in downs {
+                    self.update(memory, step, down, rights.clone())?;
                 }
             }
         }

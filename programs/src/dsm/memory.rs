@@ -17,6 +17,10 @@ pub(super) trait Shared<T> {
     fn ranks(&self) -> usize;
     fn view(&mut self, range: Range<usize>) -> Result<&[T], Error>;
     fn edit(&mut self, range: Range<usize>) -> Result<&mut [T], Error>;
+    /// Returns elements to write all of, which need not be read before.
+    fn overwrite(&mut self, range: Range<usize>) -> Result<&mut [T], Error> {
+        self.edit(range)
+    }
     /// Returns ranges to view and one to edit, which is apart from them.
     fn change<const N: usize>(
         &mut self,
@@ -146,6 +150,10 @@ impl<T: bytemuck::Pod, E: Timed, M: AsMut<[u64]>> Shared<T> for Pages<'_, T, E, 
 
     fn edit(&mut self, range: Range<usize>) -> Result<&mut [T], Error> {
         Ok(self.region.edit(range)?)
+    }
+
+    fn overwrite(&mut self, range: Range<usize>) -> Result<&mut [T], Error> {
+        Ok(self.region.overwrite(range)?)
     }
 
     fn change<const N: usize>(

@@ -14,9 +14,9 @@ const SWEEPS: usize = 2;
 const COARSEST_SWEEPS: usize = 20;
 /// Inner rows of the coarsest grid.
 const COARSEST: usize = 4;
-/// A residual for each rank, on a line of its own.
+/// Largest residuals, which take turns, each on a line of its own.
+const RESIDUALS: usize = 2;
 const LINE: usize = 8;
-const MAX_RANKS: usize = 4096;
 /// Inner rows of the finest grid that rank 0 solves alone, sooner than barriers after each colour would end.
 const ALONE: usize = 16;
 /// Floating-point operations for each point of a row, with a division as 10.
@@ -121,10 +121,8 @@ fn nearest(row: usize) -> [usize; 2] {
 pub(super) struct Ocean {
     /// From the finest to the coarsest.
     grids: Vec<Grid>,
-    /// Parts of the memory, one for each rank or one for all, and the elements of each.
-    parts: usize,
-    part: usize,
-    /// The element of a part where the residuals begin.
+    elements: usize,
+    /// The element where the largest residuals begin.
     residuals: usize,
 }
 
@@ -151,11 +149,11 @@ impl Ocean {
             (inner, step) = (inner / 2, step * 2.0);
         }
         let residuals = ends.iter().max().map_or(0, |end| end.next_multiple_of(LINE));
-        let part = memory.in_pages(residuals + MAX_RANKS.div_ceil(parts) * LINE);
+        let part = memory.in_pages(residuals + RESIDUALS * LINE);
         for rows in grids.iter_mut().flat_map(|grid| &mut grid.parts) {
             rows.start += rows.part * part;
         }
-        Self { grids, parts, part, residuals }
+        Self { grids, elements: parts * part, residuals }
     }
 
     /// Improves the points of both colours, `sweeps` times.
@@ -240,18 +238,18 @@ impl Ocean {
 
     /// Returns the number of cycles.
     pub(super) fn solve(&self, memory: &mut impl Shared<f64>) -> Result<usize, Error> {
-        let first = self.largest(memory)?;
+        let first = self.largest(memory, 0)?;
         for cycle in 1..=MAX_CYCLES {
             self.cycle(memory, 0)?;
-            if self.largest(memory)? <= TOLERANCE * first {
+            if self.largest(memory, cycle)? <= TOLERANCE * first {
                 return Ok(cycle);
             }
         }
         Err(Error::Wrong(format!("the solver has not converged in {MAX_CYCLES} cycles")))
     }
 
-    /// Returns the largest residual of all ranks.
-    fn largest(&self, memory: &mut impl Shared<f64>) -> Result<f64, Error> {
+    /// Returns the largest residual of all ranks, which each compares with its own under a lock, as SPLASH-2 does.
+    fn largest(&self, memory: &mut impl Shared<f64>, cycle: usize) -> Result<f64, Error> {
         let (grid, mut largest) = (&self.grids[0], 0_f64);
         for row in grid.rows(memory) {
             let residual = self.residual(memory, grid, row)?;
@@ -260,13 +258,19 @@ impl Ocean {
             }
             largest = residual.iter().fold(largest, |largest, one| largest.max(one.abs()));
         }
-        let place =
-            |rank: usize| rank % self.parts * self.part + self.residuals + rank / self.parts * LINE;
-        let rank = memory.rank();
-        memory.edit(place(rank)..place(rank) + 1)?[0] = largest;
+        let place = |cycle: usize| {
+            let first = self.residuals + cycle % RESIDUALS * LINE;
+            first..first + 1
+        };
+        memory.locked(0, |memory| {
+            let common = &mut memory.edit(place(cycle))?[0];
+            *common = common.max(largest);
+            Ok(())
+        })?;
         memory.barrier()?;
-        for rank in 0..memory.ranks() {
-            largest = largest.max(memory.view(place(rank)..place(rank) + 1)?[0]);
+        let largest = memory.view(place(cycle))?[0];
+        if memory.rank() == 0 {
+            memory.edit(place(cycle + 1))?[0] = 0.0;
         }
         memory.barrier()?;
         Ok(largest)
@@ -275,7 +279,7 @@ impl Ocean {
 
 impl Kernel<f64> for Ocean {
     fn elements(&self) -> usize {
-        self.parts * self.part
+        self.elements
     }
 
     /// Wind over a basin: a right side of one sine.

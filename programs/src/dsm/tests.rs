@@ -1,3 +1,4 @@
+use probeline::dsm::Distribution;
 use probeline::exchange::threads;
 use probeline::shm::Builder;
 use probeline::transport::Exchange;
@@ -57,9 +58,12 @@ fn moves_bodies_like_one_rank() {
 #[test]
 fn homes_match_region() {
     for (packs, depth, bytes) in [(false, 2, 4096), (true, 1, 512), (true, 2, 32 << 10)] {
-        let protocol = Protocol::Homes(Buffers { depth, bytes, packs, reads_pages: depth == 1 });
+        let distribution = if packs { Distribution::Cyclic } else { Distribution::Block };
+        let protocol =
+            Protocol::Homes(Buffers { depth, bytes, packs, reads_pages: depth == 1, distribution });
         run_under(protocol, 6, 512, Program::Sort(Class::S));
         run_under(protocol, 4, 128, Program::Barnes { bodies: 100 });
+        run_under(protocol, 4, 64, Program::Ocean { side: 34 });
         let lu = Program::Lu { side: 64, blocks: Blocks::Rows };
         for run in run_under(protocol, 4, 512, lu).iter().step_by(2) {
             assert_eq!(run.stats.barriers, 9);

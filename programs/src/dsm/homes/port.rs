@@ -3,6 +3,7 @@
 
 use core::sync::atomic::Ordering::Acquire;
 
+use probeline::dsm::Distribution;
 use probeline::pipeline::next_line;
 use probeline::transport::{
     Completion, OwnRead, Owner, PostError, RemoteWord, Request, Segment, Sizes, Slot, SlotRange,
@@ -27,6 +28,7 @@ pub(super) struct Layout {
     pub(super) ranks: usize,
     pub(super) pages: usize,
     pub(super) page_words: usize,
+    pub(super) distribution: Distribution,
     /// Buffers for diffs, of each rank at each home, and the words of one.
     pub(super) buffers: usize,
     pub(super) buffer_words: usize,
@@ -41,9 +43,16 @@ impl Layout {
         self.pages.div_ceil(64)
     }
 
-    /// Returns the home of a page: consecutive pages have one home, as in a region.
+    /// Returns the home of a page, and its number there.
+    fn place(&self, page: usize) -> (usize, usize) {
+        match self.distribution {
+            Distribution::Block => (page / self.pages_each(), page % self.pages_each()),
+            Distribution::Cyclic => (page % self.ranks, page / self.ranks),
+        }
+    }
+
     pub(super) fn home(&self, page: usize) -> usize {
-        page / self.pages_each()
+        self.place(page).0
     }
 
     pub(super) fn pages_each(&self) -> usize {
@@ -102,7 +111,7 @@ impl Layout {
 
     /// Returns the place of a page at its home.
     pub(super) fn page(&self, page: usize) -> usize {
-        self.notices(self.ranks, 0) + page % self.pages_each() * self.page_words
+        self.notices(self.ranks, 0) + self.place(page).1 * self.page_words
     }
 
     pub(super) fn sizes(&self) -> Sizes {
