@@ -129,9 +129,9 @@ impl Lu {
         down: usize,
         rights: StepBy<Range<usize>>,
     ) -> Result<(), Error> {
-        let (Some(first), Some(last)) = (rights.clone().next(), rights.clone().last()) else {
-            return Ok(());
-        };
+        let mut ends = rights.clone();
+        let Some(first) = ends.next() else { return Ok(()) };
+        let last = ends.next_back().unwrap_or(first);
         memory.work(2 * FLOPS * rights.len() as u64);
         let all = |down| Some(self.whole((down, first))?.start..self.whole((down, last))?.end);
         if let (Some(left), Some(above), Some(row)) =

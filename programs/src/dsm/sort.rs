@@ -43,7 +43,7 @@ pub enum Class {
 
 /// The published figures of a class.
 struct Published {
-    keys: u64,
+    keys: usize,
     key_bits: u32,
     /// The keys whose ranks are known, by their index.
     tests: [u64; 5],
@@ -171,7 +171,7 @@ impl Sort {
         let counts = memory.view(0..ranks * BUCKETS)?;
         let count = |rank: usize, bucket: usize| counts[rank * BUCKETS + bucket] as usize;
         let total: usize = counts.iter().map(|count| *count as usize).sum();
-        if total as u64 != self.published.keys {
+        if total != self.published.keys {
             return Err(Error::Wrong(format!("{total} keys, not {}", self.published.keys)));
         }
         let first = self.ranks * BUCKETS;
@@ -282,11 +282,11 @@ impl Published {
 
 impl Kernel<u32> for Sort {
     fn elements(&self) -> usize {
-        self.ranks * BUCKETS + self.published.keys as usize
+        self.ranks * BUCKETS + self.published.keys
     }
 
     fn fill(&self, memory: &mut impl Shared<u32>) -> Result<(), Error> {
-        let part = part(self.published.keys as usize, memory.rank(), memory.ranks());
+        let part = part(self.published.keys, memory.rank(), memory.ranks());
         *self.keys.borrow_mut() = keys(part.start as u64..part.end as u64, self.published.key_bits);
         self.iterate(memory, 1, 0)
     }
