@@ -208,14 +208,14 @@ errors! { &[],
 }
 
 errors! { &WORDS,
-    ExchangeError: |error| of_exchange(*error);
+    ExchangeError: |error| from_exchange_error(*error);
     table::ConfigError: |_| PROBELINE_ERROR_INVALID;
-    table::OperationError: |error| of_operation(error);
+    table::OperationError: |error| from_operation_error(error);
     table::BatchError: |error| match error {
         table::BatchError::Lengths { .. } => PROBELINE_ERROR_INVALID,
-        table::BatchError::Operation(error) | table::BatchError::Failed { error, .. } => of_operation(error),
+        table::BatchError::Operation(error) | table::BatchError::Failed { error, .. } => from_operation_error(error),
     };
-    table::CollectiveError: |error| of_collective(error);
+    table::CollectiveError: |error| from_collective_error(error);
 }
 
 impl From<map::FileError> for Error {
@@ -241,15 +241,15 @@ impl From<exchange::JoinError> for Error {
                 "join with",
                 "give no rendezvous, or PROBELINE_START_MANUAL with rank, ranks and rendezvous",
             ),
-            _ => return Self::new(of_join(&error), error),
+            _ => return Self::new(from_join_error(&error), error),
         };
         let text = error.to_string();
         let before = text.rsplit_once(from).map_or(&*text, |(before, _)| before);
-        Self::new(of_join(&error), format_args!("{before}{advice}"))
+        Self::new(from_join_error(&error), format_args!("{before}{advice}"))
     }
 }
 
-fn of_exchange(error: ExchangeError) -> probeline_status {
+fn from_exchange_error(error: ExchangeError) -> probeline_status {
     use ExchangeError::{CallsDiffer, Forked, LengthDiffers, TooLarge};
     match error {
         Forked | TooLarge { .. } => PROBELINE_ERROR_INVALID,
@@ -258,7 +258,7 @@ fn of_exchange(error: ExchangeError) -> probeline_status {
     }
 }
 
-fn of_join(error: &exchange::JoinError) -> probeline_status {
+fn from_join_error(error: &exchange::JoinError) -> probeline_status {
     use exchange::JoinError as E;
     match error {
         E::Size { .. } | E::RankOutOfRange { .. } | E::Address { .. } | E::Remote { .. } => {
@@ -271,7 +271,7 @@ fn of_join(error: &exchange::JoinError) -> probeline_status {
     }
 }
 
-fn of_operation(error: &table::OperationError) -> probeline_status {
+fn from_operation_error(error: &table::OperationError) -> probeline_status {
     use table::OperationError::{Busy, Contended, Fault, Index, Key, Storage, Unfinished};
     match error {
         Busy => PROBELINE_ERROR_BUSY,
@@ -283,11 +283,11 @@ fn of_operation(error: &table::OperationError) -> probeline_status {
     }
 }
 
-fn of_collective(error: &table::CollectiveError) -> probeline_status {
+fn from_collective_error(error: &table::CollectiveError) -> probeline_status {
     use table::CollectiveError::{Config, Exchange, NotOpened, Operation, PartFailed};
     match error {
-        Exchange(error) => of_exchange(*error),
-        Operation(error) => of_operation(error),
+        Exchange(error) => from_exchange_error(*error),
+        Operation(error) => from_operation_error(error),
         Config(_) => PROBELINE_ERROR_INVALID,
         PartFailed { .. } | NotOpened { .. } => PROBELINE_ERROR_OTHER_RANK,
         _ => PROBELINE_ERROR_DIFFERS,

@@ -16,7 +16,7 @@ pub(crate) fn mix(word: u64) -> u64 {
 
 /// Returns a hash of words, with a seed.
 #[inline(always)]
-pub(crate) fn of_words(seed: u64, words: impl Iterator<Item = u64>) -> u64 {
+pub(crate) fn hash_words(seed: u64, words: impl Iterator<Item = u64>) -> u64 {
     words.fold(mix(seed), |hash, word| mix(hash.rotate_left(5) ^ word).wrapping_add(hash))
 }
 
@@ -25,5 +25,5 @@ pub(crate) fn of_words(seed: u64, words: impl Iterator<Item = u64>) -> u64 {
 pub(crate) fn check(number: u64, words: impl Iterator<Item = u64>) -> u64 {
     #[cfg(test)]
     let words = words.filter(|_| !model::has(Mutant::ReadyBeforeData));
-    of_words(number, words) | CHECKED
+    hash_words(number, words) | CHECKED
 }

@@ -169,7 +169,7 @@ fn each_operation_has_one_result() {
             client.pipeline().quiesce().ok();
             assert_eq!((client.in_flight(), client.transport().in_flight()), (0, 0));
         }
-        cluster.settle();
+        cluster.apply_outstanding();
         let sum = |client: &Client| -> u64 {
             client.borrow().transport().window().iter().map(|word| word.load(SeqCst)).sum()
         };

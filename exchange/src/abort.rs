@@ -73,7 +73,7 @@ mod tests {
             ExchangeError::CallsDiffer {
                 owner,
                 expected: Call::new("barrier").numbered(3),
-                found: Call::new("Table::len").of_structure(1).numbered(4),
+                found: Call::new("Table::len").with_structure(1).numbered(4),
             },
         ] {
             assert_eq!(decode_error(&encode_error(error)), Some(error));

@@ -123,9 +123,9 @@ static HAS_JOINED: AtomicBool = AtomicBool::new(false);
 /// second job of several ranks, and a process that has joined such a job can start no copies of itself.
 pub fn join(options: Options) -> Result<Job, JoinError> {
     let Options { start, parameters, secret, limits } = options;
-    let meet = |rank, size, secret: Option<Secret>, rendezvous: &Rendezvous, parameters| {
+    let join_at = |rank, size, secret: Option<Secret>, rendezvous: &Rendezvous, parameters| {
         let secret = secret.map_or_else(Secret::from_env, Ok)?;
-        rendezvous.meet(&JobSpec { rank, size, parameters, secret, limits })
+        rendezvous.join(&JobSpec { rank, size, parameters, secret, limits })
     };
     let of_job = |job: Job| {
         if job.owners() > 1 {
@@ -139,12 +139,12 @@ pub fn join(options: Options) -> Result<Job, JoinError> {
             return of_job(spawn(1, &[], parameters, limits)?);
         }
         refuse_second_job()?;
-        let job = meet(launch.rank, launch.size, None, &spawned_rendezvous()?, parameters)?;
+        let job = join_at(launch.rank, launch.size, None, &spawned_rendezvous()?, parameters)?;
         return of_job(job);
     }
     match start {
         Start::Auto { ranks, rendezvous } => {
-            let start = match (Launch::of_several()?, rendezvous) {
+            let start = match (Launch::from_env_if_several()?, rendezvous) {
                 (Some(_), rendezvous) => Start::Launched { rendezvous },
                 (None, Some(_)) if ranks > 1 => return Err(JoinError::NotLaunched),
                 (None, _) => Start::Spawn { ranks, arguments: None },
@@ -165,9 +165,10 @@ pub fn join(options: Options) -> Result<Job, JoinError> {
         Start::Launched { rendezvous } => {
             let launch = Launch::from_env()?.ok_or(JoinError::NotLaunched)?;
             let job = match rendezvous {
-                Some(at) => meet(launch.rank, launch.size, secret, &at, parameters)?,
+                Some(at) => join_at(launch.rank, launch.size, secret, &at, parameters)?,
                 None => {
-                    let server = Server::of(&launch).ok_or(JoinError::NoRendezvous { launch })?;
+                    let server =
+                        Server::from_launch(&launch).ok_or(JoinError::NoRendezvous { launch })?;
                     join_by(server, parameters, secret, limits)?
                 }
             };
@@ -175,7 +176,7 @@ pub fn join(options: Options) -> Result<Job, JoinError> {
         }
         Start::Served(server) => of_job(join_by(server, parameters, secret, limits)?),
         Start::Manual { rank, size, rendezvous } => {
-            of_job(meet(rank, size, secret, &rendezvous, parameters)?)
+            of_job(join_at(rank, size, secret, &rendezvous, parameters)?)
         }
     }
 }

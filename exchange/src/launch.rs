@@ -80,7 +80,7 @@ pub enum Server {
 impl Server {
     /// Returns the server of this process's launcher, if its environment names one.
     #[must_use]
-    pub fn of(launch: &Launch) -> Option<Self> {
+    pub fn from_launch(launch: &Launch) -> Option<Self> {
         let (server, variable) = match launch.launcher {
             Launcher::Probeline => return None,
             Launcher::Pmi => (Self::Pmi, crate::pmi::DESCRIPTOR_VARIABLE),
@@ -140,7 +140,7 @@ impl Launch {
     ///
     /// # Errors
     /// [`JoinError`] if the variables are inconsistent.
-    pub fn of_several() -> Result<Option<Self>, JoinError> {
+    pub fn from_env_if_several() -> Result<Option<Self>, JoinError> {
         Ok(Self::from_env()?.filter(|launch| launch.size > 1))
     }
 

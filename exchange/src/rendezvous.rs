@@ -24,7 +24,7 @@ pub struct Rendezvous {
 }
 
 impl Rendezvous {
-    /// Meets the other ranks of the job.
+    /// Joins the other ranks of the job.
     ///
     /// Rank 0 refuses strangers. A rank that knows the secret and has another size or
     /// other parameters ends the job on both sides.
@@ -32,7 +32,7 @@ impl Rendezvous {
     /// # Errors
     /// The reason why the job cannot start, within the time limit on rank 0. A rank that has joined
     /// waits as long as rank 0 does, to receive the numbers of the missing ranks.
-    pub(crate) fn meet(&self, spec: &JobSpec) -> Result<Job, JoinError> {
+    pub(crate) fn join(&self, spec: &JobSpec) -> Result<Job, JoinError> {
         spec.check()?;
         let addresses = self.resolve()?;
         if spec.size == 1 {

@@ -51,7 +51,7 @@ pub(crate) fn join_by(
         Ok(found) => found?,
     };
     let rendezvous = until.saturating_duration_since(Instant::now());
-    let mut job = place.meet(parameters, secret, Limits { rendezvous, ..limits })?;
+    let mut job = place.join(parameters, secret, Limits { rendezvous, ..limits })?;
     job.pmi = pmi;
     Ok(job)
 }
@@ -98,7 +98,7 @@ struct Place {
 }
 
 impl Place {
-    fn meet(
+    fn join(
         self,
         parameters: String,
         given: Option<Secret>,
@@ -247,7 +247,7 @@ mod tests {
 
     /// Runs a job with a machine and a secret for each rank, and an all-gather of all ranks.
     /// Returns whether the ranks listen on loopback.
-    fn meet<const N: usize>(
+    fn join_all<const N: usize>(
         machines: [&'static str; N],
         given: [Option<&'static str>; N],
     ) -> Vec<Result<bool, JoinError>> {
@@ -261,7 +261,7 @@ mod tests {
                 let place = exchange_cards(&mut store, machine, rank, size, given.clone())?;
                 let one_machine = place.card.addresses.iter().all(|at| at.ip().is_loopback());
                 assert_eq!(place.card.secret.is_none(), given.is_some() && rank == 0);
-                let mut tcp = place.meet(String::new(), given, limits)?;
+                let mut tcp = place.join(String::new(), given, limits)?;
                 let (mine, mut all) = ([u8::try_from(rank).unwrap()], [9; N]);
                 tcp.all_gather(&mine, &mut all).unwrap();
                 assert!(all.iter().enumerate().all(|(at, rank)| at == usize::from(*rank)));
@@ -273,18 +273,18 @@ mod tests {
     }
 
     #[test]
-    fn meets_over_loopback() {
-        for one_machine in meet(["a"; 4], [None; 4]) {
+    fn joins_over_loopback() {
+        for one_machine in join_all(["a"; 4], [None; 4]) {
             assert!(one_machine.unwrap());
         }
-        assert!(meet(["a"], [None]).remove(0).unwrap());
+        assert!(join_all(["a"], [None]).remove(0).unwrap());
     }
 
     #[test]
-    fn meets_over_network() {
+    fn joins_over_network() {
         assert!(!crate::machine::addresses().unwrap().is_empty(), "this machine has loopback only");
         for machines in [["a", "a", "b"], ["a", "b", "b"]] {
-            for one_machine in meet(machines, [None; 3]) {
+            for one_machine in join_all(machines, [None; 3]) {
                 assert!(!one_machine.unwrap());
             }
         }

@@ -117,7 +117,7 @@ impl Shared {
 impl Thread {
     /// Contributes what `give` appends to the present call, waits until all members have contributed,
     /// and passes all contributions to `copy`.
-    fn meet(
+    fn join(
         &mut self,
         call: Call,
         give: impl FnOnce(&mut Vec<u8>),
@@ -169,7 +169,7 @@ impl Thread {
                 place.copy_from_slice(&given[part * each..][..each]);
             }
         };
-        self.meet(call, |bytes| bytes.extend(mine), copy)
+        self.join(call, |bytes| bytes.extend(mine), copy)
     }
 }
 
@@ -197,7 +197,7 @@ impl Exchange for Thread {
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
-        self.meet(const { Call::new("barrier") }, |_| (), |_| ())
+        self.join(const { Call::new("barrier") }, |_| (), |_| ())
     }
 
     fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
@@ -207,7 +207,7 @@ impl Exchange for Thread {
         let give = |bytes: &mut Vec<u8>| {
             bytes.extend(terms.borrow().iter().flat_map(|term| term.to_bytes()));
         };
-        self.meet(call, give, |given| {
+        self.join(call, give, |given| {
             for (_, theirs) in given.iter().enumerate().filter(|(owner, _)| *owner != me) {
                 Term::add_all(&mut terms.borrow_mut(), theirs);
             }

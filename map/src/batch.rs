@@ -199,7 +199,7 @@ impl<'b, K: Plain, Q> Batch<'b, K, Q> {
         }
     }
 
-    /// Glances at a candidate of a key and decides its request, or returns the candidate to go on
+    /// Examines a candidate of a key and decides its request, or returns the candidate to go on
     /// with.
     #[inline(always)]
     fn proceed<'t, V: Plain>(

@@ -106,19 +106,19 @@ impl Config {
     #[must_use]
     pub const fn sizes<K: Plain, V: Plain>(&self, operations: u32) -> Sizes {
         let depth = operations.saturating_mul(POSTS_PER_OPERATION);
-        let least = self.least_depth(operations);
+        let min = self.min_depth(operations);
         Sizes {
             window_words: self.first_word.saturating_add(self.words::<K, V>()),
             slots: operations.saturating_mul(SLOTS_PER_OPERATION),
             slot_words: self.bucket::<K, V>().bucket(),
-            depth: if depth < least { least } else { depth },
+            depth: if depth < min { min } else { depth },
         }
     }
 
-    /// Returns the least depth of the transport. An eviction posts the WRITE of its entry and the
+    /// Returns the minimum depth of the transport. An eviction posts the WRITE of its entry and the
     /// comparisons of all candidates at once. With locks, each operation that waits has a post in
     /// flight, and the operation that holds the lock must still be able to post.
-    const fn least_depth(&self, operations: u32) -> u32 {
+    const fn min_depth(&self, operations: u32) -> u32 {
         let of_eviction = self.candidates.saturating_add(1);
         if matches!(self.mode, Mode::BucketLocks) {
             of_eviction.saturating_add(operations)
@@ -184,9 +184,9 @@ impl Config {
         let room = geometry.window_words.saturating_sub(used);
         let what = "buckets_per_owner";
         ConfigError::check_room(what, self.buckets_per_owner, words.into(), room)?;
-        let least = self.least_depth(u32::try_from(operations).unwrap_or(u32::MAX));
-        if caps.depth < least {
-            return Err(ConfigError::Depth { found: caps.depth, min: least });
+        let min = self.min_depth(u32::try_from(operations).unwrap_or(u32::MAX));
+        if caps.depth < min {
+            return Err(ConfigError::Depth { found: caps.depth, min });
         }
         Ok(())
     }

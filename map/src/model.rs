@@ -62,7 +62,7 @@ impl Act {
             Self::PutIfAbsent(_) => Request::PutIfAbsent(value_of(number)),
             Self::Remove(_) => Request::Remove,
             Self::Replace(_, put) => {
-                Request::Replace(value_of(number), ValueHash::of(&value_of(put)))
+                Request::Replace(value_of(number), ValueHash::from_value(&value_of(put)))
             }
         }
     }

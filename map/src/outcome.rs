@@ -27,7 +27,7 @@ impl ValueHash {
     /// Returns the hash of a value.
     #[inline]
     #[must_use]
-    pub fn of(value: &impl Plain) -> Self {
+    pub fn from_value(value: &impl Plain) -> Self {
         Self::from_bytes(value.bytes())
     }
 

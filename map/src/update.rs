@@ -48,7 +48,7 @@ where
                 (None, None) => return Ok(Written::Absent),
                 (None, Some(_)) => return Ok(Written::Present),
                 (Some(new), None) => Request::PutIfAbsent(new),
-                (Some(new), Some(old)) => Request::Replace(new, ValueHash::of(old)),
+                (Some(new), Some(old)) => Request::Replace(new, ValueHash::from_value(old)),
             };
             match self.write(key, request)? {
                 // Another client has changed, removed or evicted the value, or was the first to put one.

@@ -166,7 +166,7 @@ impl Run {
 
     /// Compares the content and the counters with the outcomes.
     fn check_end(&mut self) -> Result<(), String> {
-        self.cluster.settle();
+        self.cluster.apply_outstanding();
         let mut there = BTreeSet::new();
         let (mut twice, mut stats) = (None, Stats::default());
         for map in &self.maps {

@@ -23,7 +23,7 @@ const CHILDREN_LEAVE: Duration = Duration::from_secs(10);
 
 /// Seconds until all ranks have met: by default, for a launcher that starts ranks slowly; and with
 /// `--two-nodes`, for a person who starts the second node.
-const MEET_S: u64 = 60;
+const RENDEZVOUS_S: u64 = 60;
 const FOR_A_PERSON_S: u64 = 600;
 
 /// Polls per owner after which the engine of shared memory has detected a lost owner: twice as many
@@ -39,7 +39,7 @@ pub(crate) struct Needs {
     pub(crate) inputs: Vec<Input>,
     /// The longest time that one rank measures while the others wait in a collective call. It extends
     /// the limit of collective calls.
-    pub(crate) longest_alone: Duration,
+    pub(crate) max_alone: Duration,
     /// Whether the simulator orders an atomic after the WRITEs before it, as RC queue pairs do.
     pub(crate) orders_atomics: bool,
 }
@@ -126,7 +126,7 @@ fn run_mpi(args: &JobArgs, needs: &Needs, work: &Work<'_>) -> Result<Option<Vec<
 fn run_verbs(args: &JobArgs, needs: &Needs, work: &Work<'_>) -> Result<Option<Vec<String>>> {
     let device = args.verbs.device.as_deref();
     let builder = engines::verbs_builder(&args.verbs, needs.sizes)?;
-    if args.meeting.rendezvous.is_none() && args.meeting.server().is_none() && !is_launched()? {
+    if args.rendezvous.address.is_none() && args.rendezvous.server().is_none() && !is_launched()? {
         // Fails before ranks are started. Ranks that meet over TCP may be on several machines. They
         // fail together when they open their engines.
         builder.probe(args.ranks)?;
@@ -194,15 +194,16 @@ fn name_first_lost(failure: Failure, engine: &mut dyn Timed) -> Failure {
 /// Joins the job, whose ranks have the same options and inputs, and returns a line to print at the
 /// end.
 pub(crate) fn join(args: &JobArgs, needs: &Needs) -> Result<(Job, Option<String>)> {
-    let meeting = &args.meeting;
-    let given = meeting.secret_file.as_ref().map(Secret::from_file).transpose()?;
+    let rendezvous = &args.rendezvous;
+    let given = rendezvous.secret_file.as_ref().map(Secret::from_file).transpose()?;
     let first = args.nodes.two_nodes.as_deref() == Some("");
-    let limit_s = meeting.rendezvous_timeout.unwrap_or(if first { FOR_A_PERSON_S } else { MEET_S });
+    let limit_s =
+        rendezvous.rendezvous_timeout.unwrap_or(if first { FOR_A_PERSON_S } else { RENDEZVOUS_S });
     let agreement = Agreement::from_job(args, needs.inputs.clone());
     let parameters = agreement.text.clone();
     let limits = Limits {
         rendezvous: Duration::from_secs(limit_s),
-        collective: Duration::from_secs(meeting.collective_timeout) + needs.longest_alone,
+        collective: Duration::from_secs(rendezvous.collective_timeout) + needs.max_alone,
     };
     let node = two_nodes::node(&args.nodes, Options::given(), limit_s, given.clone())?;
     let is_node = node.is_some();
@@ -221,12 +222,12 @@ pub(crate) fn join(args: &JobArgs, needs: &Needs) -> Result<(Job, Option<String>
 }
 
 fn start(args: &JobArgs) -> Result<Start> {
-    let (meeting, ranks) = (&args.meeting, args.ranks);
-    let allow_remote = meeting.allow_remote;
-    let rendezvous = meeting.rendezvous.clone().map(|address| Rendezvous { address, allow_remote });
-    Ok(match (meeting.server(), rendezvous, meeting.rank) {
+    let (rendezvous, ranks) = (&args.rendezvous, args.ranks);
+    let allow_remote = rendezvous.allow_remote;
+    let address = rendezvous.address.clone().map(|address| Rendezvous { address, allow_remote });
+    Ok(match (rendezvous.server(), address, rendezvous.rank) {
         (Some(server), ..) => Start::Served(server),
-        _ if meeting.exchange == Some(ExchangeName::Spawn) => {
+        _ if rendezvous.exchange == Some(ExchangeName::Spawn) => {
             Start::Spawn { ranks, arguments: None }
         }
         (_, Some(rendezvous), Some(rank)) => Start::Manual { rank, size: ranks, rendezvous },
@@ -242,12 +243,12 @@ fn start(args: &JobArgs) -> Result<Start> {
 
 /// Returns whether a launcher has started this process as one of several.
 pub(crate) fn is_launched() -> Result<bool> {
-    Ok(exchange::Launch::of_several()?.is_some())
+    Ok(exchange::Launch::from_env_if_several()?.is_some())
 }
 
 fn run_sim(args: &JobArgs, needs: &Needs, work: &Work<'_>) -> Result<Vec<String>> {
     let two_nodes = args.nodes.two_nodes.is_some();
-    if args.meeting.rendezvous.is_some() || two_nodes || is_launched()? {
+    if args.rendezvous.address.is_some() || two_nodes || is_launched()? {
         return Err(Failure::usage(
             "the simulator has all ranks in one process: start it once, with --ranks, without a \
              launcher and --rendezvous or --two-nodes",

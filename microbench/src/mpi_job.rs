@@ -12,7 +12,7 @@ use crate::job::Needs;
 
 /// Starts MPI among ranks that have the same options and inputs.
 pub(crate) fn join(args: &JobArgs, needs: &Needs) -> Result<(World, Members)> {
-    let limit = Duration::from_secs(args.meeting.collective_timeout) + needs.longest_alone;
+    let limit = Duration::from_secs(args.rendezvous.collective_timeout) + needs.max_alone;
     let world = World::init(limit)?;
     let mut members = world.members()?;
     Agreement::from_job(args, needs.inputs.clone()).compare(&mut members)?;

@@ -36,18 +36,18 @@ fn cache_errs_only_by_rounding() {
 
 fn check_errors(rows: &[Value]) {
     let [without, coarse, middle, fine] = rows else { panic!("{rows:?}") };
-    let questions = 12.0 * 6.0 * 20.0;
-    assert_eq!((number(without, "questions"), number(without, "computed")), (questions, questions));
+    let results = 12.0 * 6.0 * 20.0;
+    assert_eq!((number(without, "results"), number(without, "computed")), (results, results));
     assert!(without["digits"].is_null() && without["rms_error"].is_null(), "{without}");
     for (row, limit) in [(coarse, 0.3), (middle, 3e-3), (fine, 3e-7)] {
         let (rms, max) = (number(row, "rms_error"), number(row, "max_error"));
         assert!(rms > 0.0 && rms < limit && max >= rms, "{row}");
         assert!(number(row, "charge") < 1e-15, "{row}");
-        // Rounded questions create and destroy nothing.
+        // Rounded results create and destroy nothing.
         assert!(number(row, "drift") < 1e-12, "{row}");
-        let share = 1.0 - number(row, "computed") / questions;
+        let share = 1.0 - number(row, "computed") / results;
         assert!((number(row, "hit_share") - share).abs() < 1e-12 && share > 0.1, "{row}");
-        assert!(number(row, "hits") <= questions - number(row, "computed"), "{row}");
+        assert!(number(row, "hits") <= results - number(row, "computed"), "{row}");
     }
     assert!(number(coarse, "rms_error") > number(middle, "rms_error"));
     assert!(number(middle, "rms_error") > number(fine, "rms_error"));

@@ -10,7 +10,7 @@ use crate::operation::Operation;
 use crate::pipeline::Pipeline;
 use crate::sink::Polled;
 
-/// A part that no operation of a pipeline posts, so that its completions are told from theirs.
+/// A post id that no operation of a pipeline uses, so that its completions are told from theirs.
 const TOKEN: Token = Token(u64::MAX);
 
 /// A pipeline without operations in flight, for a blocking call that posts itself: an operation takes

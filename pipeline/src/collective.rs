@@ -136,7 +136,7 @@ impl<'e, E: Exchange + ?Sized> Collective<'e, E> {
     /// Begins a call on a structure that the job's call `opened` has opened, or on none if `opened` is
     /// 0.
     pub fn new(exchange: &'e mut E, call: Call, opened: u64) -> Self {
-        Self { exchange, call: call.of_structure(opened) }
+        Self { exchange, call: call.with_structure(opened) }
     }
 
     /// Returns the number of collective calls that the job has made, which numbers structures.

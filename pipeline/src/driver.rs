@@ -92,7 +92,7 @@ where
             debug_assert!(false, "the storage has no operation {index}");
             return Room::Enough;
         };
-        let fields = TokenFields { index, generation: operation.generation, part: 0 };
+        let fields = TokenFields { index, generation: operation.generation, post_id: 0 };
         let mut port = Port {
             transport: &mut self.transport,
             token: fields.pack().0,
@@ -142,7 +142,7 @@ where
 
     #[inline(always)]
     fn on_completion(&mut self, completion: Completion, sink: &mut impl Sink<M>) {
-        let TokenFields { index, generation, part } = TokenFields::unpack(completion.token);
+        let TokenFields { index, generation, post_id } = TokenFields::unpack(completion.token);
         let Some(operation) = self.operations.as_mut().get_mut(index as usize) else {
             // Otherwise the completion belongs to an earlier user of the transport.
             self.is_broken |= index < self.capacity;
@@ -154,13 +154,14 @@ where
         operation.in_flight -= 1;
         if !operation.is_running() {
             if operation.in_flight == 0 && !operation.queued {
-                self.settle(index);
+                self.finish_drained(index);
             }
             return;
         }
         match completion.result {
             Ok(word) => {
-                if self.step(index, Some(Completed { part, word }), sink) == Room::Lacking {
+                if self.step(index, Some(Completed { part: post_id, word }), sink) == Room::Lacking
+                {
                     self.wait(index);
                 }
             }
@@ -290,7 +291,7 @@ where
 
     /// Handles the last completion of an operation that is already done.
     #[inline]
-    fn settle(&mut self, index: u32) {
+    fn finish_drained(&mut self, index: u32) {
         self.lists.active -= 1;
         let operations = self.operations.as_mut();
         if let Some(operation) = operations.get_mut(index as usize)
@@ -314,7 +315,7 @@ where
             match operation.state {
                 State::Running => self.fail(index, Error::Fault(fault), sink),
                 State::Done(result) if was_queued => self.end(index, result, sink),
-                _ if was_in_flight => self.settle(index),
+                _ if was_in_flight => self.finish_drained(index),
                 _ => {}
             }
         }

@@ -79,7 +79,7 @@ pub enum Step<O> {
 /// The completion of one of a machine's one-sided operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completed {
-    /// The part that the machine chose for the post.
+    /// The id that the machine chose for the post.
     pub part: u8,
     /// The old word of an atomic; 0 for READ and WRITE.
     pub word: u64,

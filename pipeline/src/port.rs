@@ -10,13 +10,13 @@ use crate::error::Stop;
 
 /// The transport as one operation sees it.
 ///
-/// Each post carries a part number that the machine chooses and that
+/// Each post carries an id that the machine chooses and that
 /// [`Completed`](crate::Completed) returns. A post returns [`Stop::NoRoom`] if the transport is
 /// full; [`reserve`](Self::reserve) checks for room for several posts.
 #[derive(Debug)]
 pub struct Port<'p, T> {
     pub(crate) transport: &'p mut T,
-    /// The token of part 0.
+    /// The token of post id 0.
     pub(crate) token: u64,
     pub(crate) first_slot: u32,
     /// Slots of the operation.
@@ -54,9 +54,9 @@ impl<T: Transport> Port<'_, T> {
     /// # Errors
     /// [`Stop`]: no room, or the error with which the transport refuses the post.
     #[inline(always)]
-    pub fn post(&mut self, part: u8, request: Request) -> Result<(), Stop> {
+    pub fn post(&mut self, post_id: u8, request: Request) -> Result<(), Stop> {
         self.reserve(1)?;
-        self.transport.post(Token(self.token | u64::from(part)), request)?;
+        self.transport.post(Token(self.token | u64::from(post_id)), request)?;
         self.room -= 1;
         self.posted += 1;
         Ok(())
@@ -67,8 +67,8 @@ impl<T: Transport> Port<'_, T> {
     /// # Errors
     /// As for [`post`](Self::post).
     #[inline]
-    pub fn read(&mut self, part: u8, from: Segment, into: SlotRange) -> Result<(), Stop> {
-        self.post(part, Request::Read { from, into })
+    pub fn read(&mut self, post_id: u8, from: Segment, into: SlotRange) -> Result<(), Stop> {
+        self.post(post_id, Request::Read { from, into })
     }
 
     /// Posts a WRITE of `from`, a range of one of the operation's slots, to `to`.
@@ -76,8 +76,8 @@ impl<T: Transport> Port<'_, T> {
     /// # Errors
     /// As for [`post`](Self::post).
     #[inline]
-    pub fn write(&mut self, part: u8, from: SlotRange, to: Segment) -> Result<(), Stop> {
-        self.post(part, Request::Write { from, to })
+    pub fn write(&mut self, post_id: u8, from: SlotRange, to: Segment) -> Result<(), Stop> {
+        self.post(post_id, Request::Write { from, to })
     }
 
     /// Posts a compare-and-swap.
@@ -87,12 +87,12 @@ impl<T: Transport> Port<'_, T> {
     #[inline]
     pub fn compare_and_swap(
         &mut self,
-        part: u8,
+        post_id: u8,
         at: RemoteWord,
         expected: u64,
         desired: u64,
     ) -> Result<(), Stop> {
-        self.post(part, Request::CompareAndSwap { at, expected, desired })
+        self.post(post_id, Request::CompareAndSwap { at, expected, desired })
     }
 
     /// Posts a fetch-and-add.
@@ -100,8 +100,8 @@ impl<T: Transport> Port<'_, T> {
     /// # Errors
     /// As for [`post`](Self::post).
     #[inline]
-    pub fn fetch_add(&mut self, part: u8, at: RemoteWord, addend: u64) -> Result<(), Stop> {
-        self.post(part, Request::FetchAdd { at, addend })
+    pub fn fetch_add(&mut self, post_id: u8, at: RemoteWord, addend: u64) -> Result<(), Stop> {
+        self.post(post_id, Request::FetchAdd { at, addend })
     }
 
     /// Returns the words that READs have written to a range of one of the operation's slots.
@@ -144,12 +144,12 @@ impl<T: Transport> Port<'_, T> {
     }
 }
 
-/// The fields of a token: 32 bits of generation, 24 of the operation's index, 8 of the part.
+/// The fields of a token: 32 bits of generation, 24 of the operation's index, 8 of the post id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TokenFields {
     pub(crate) index: u32,
     pub(crate) generation: u32,
-    pub(crate) part: u8,
+    pub(crate) post_id: u8,
 }
 
 /// Number of operations that a token can distinguish.
@@ -158,15 +158,15 @@ pub(crate) const MAX_OPERATIONS: u32 = 1 << 24;
 impl TokenFields {
     #[inline]
     pub(crate) fn pack(self) -> Token {
-        let Self { index, generation, part } = self;
-        Token(u64::from(generation) << 32 | u64::from(index) << 8 | u64::from(part))
+        let Self { index, generation, post_id } = self;
+        Token(u64::from(generation) << 32 | u64::from(index) << 8 | u64::from(post_id))
     }
 
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "each field is cut out by its width")]
     pub(crate) fn unpack(Token(token): Token) -> Self {
         let index = (token >> 8) as u32 & (MAX_OPERATIONS - 1);
-        Self { index, generation: (token >> 32) as u32, part: token as u8 }
+        Self { index, generation: (token >> 32) as u32, post_id: token as u8 }
     }
 }
 
@@ -177,8 +177,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pack_then_unpack_token(index in 0..MAX_OPERATIONS, generation: u32, part: u8) {
-            let fields = TokenFields { index, generation, part };
+        fn pack_then_unpack_token(index in 0..MAX_OPERATIONS, generation: u32, post_id: u8) {
+            let fields = TokenFields { index, generation, post_id };
             prop_assert_eq!(TokenFields::unpack(fields.pack()), fields);
         }
     }

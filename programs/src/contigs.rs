@@ -78,7 +78,7 @@ pub struct Totals {
     /// Bases of all unitigs.
     pub bases: u64,
     /// Bases of the longest one.
-    pub longest: u64,
+    pub max_unitig_bases: u64,
     /// Half of all bases are in unitigs of at least this many bases.
     pub n50: u64,
 }
@@ -124,7 +124,7 @@ impl Contigs {
             *count = exchange.sum(*count)?;
         }
         totals.bases = all;
-        totals.longest = number(lengths.keys().next_back());
+        totals.max_unitig_bases = number(lengths.keys().next_back());
         totals.n50 = number(half.map(|(length, _)| length));
         Ok(())
     }

@@ -18,7 +18,7 @@ const INTERVAL: u32 = 256;
 const FIRST_INTERVAL: u32 = 16;
 /// Each choice decays all weights by 1/16, so that about 4096 operations count. That is a fifth of
 /// the inserts that raise the load factor of 2^20 buckets by 0.02.
-const FORGET: u32 = 16;
+const DECAY_DIVISOR: u32 = 16;
 /// Read-ahead starts at the first chunk after which at least one operation in this number
 /// continues: with other operations in flight, which an unneeded READ delays, and without.
 const ONE_IN: [u32; 2] = [2, 8];
@@ -33,8 +33,8 @@ const PRIOR: u32 = 8;
 pub(crate) struct Chooser {
     cost: ReadCost,
     ahead: ReadAhead,
-    least_lines: u32,
-    most_lines: u32,
+    min_lines: u32,
+    max_lines: u32,
     /// Weight of the operations that needed one line, two lines, and so on.
     needed: [u32; LINES as usize],
     tail: Tail,
@@ -63,11 +63,11 @@ struct Choice {
 type Survivors = [u32; LINES as usize + 1];
 
 impl Chooser {
-    /// Creates a chooser of a C of at most `most_buckets`, a multiple of 8. It assumes an empty
+    /// Creates a chooser of a C of at most `max_buckets`, a multiple of 8. It assumes an empty
     /// table at first.
-    pub(crate) fn new(choice: ChunkChoice, most_buckets: u32, ahead: ReadAhead) -> Self {
-        let lines = (most_buckets / LINE_BUCKETS).max(1);
-        let (least_lines, most_lines, cost) = match choice {
+    pub(crate) fn new(choice: ChunkChoice, max_buckets: u32, ahead: ReadAhead) -> Self {
+        let lines = (max_buckets / LINE_BUCKETS).max(1);
+        let (min_lines, max_lines, cost) = match choice {
             ChunkChoice::Fixed => (lines, lines, ReadCost { base_ps: 1, bucket_ps: 0 }),
             ChunkChoice::Adaptive(cost) => (1, lines.min(LINES), cost),
         };
@@ -75,8 +75,8 @@ impl Chooser {
         let mut chooser = Self {
             cost,
             ahead,
-            least_lines,
-            most_lines,
+            min_lines,
+            max_lines,
             needed: [0; LINES as usize],
             tail: Tail::default(),
             left: 0,
@@ -140,9 +140,9 @@ impl Chooser {
         self.choices = ONE_IN.map(|one_in| self.best(one_in));
         // Rounded up, so that every old weight decays to 0.
         for weight in self.needed.iter_mut().chain([&mut self.tail.weight]) {
-            *weight -= weight.div_ceil(FORGET);
+            *weight -= weight.div_ceil(DECAY_DIVISOR);
         }
-        self.tail.lines -= self.tail.lines.div_ceil(FORGET.into());
+        self.tail.lines -= self.tail.lines.div_ceil(DECAY_DIVISOR.into());
         self.interval = (self.interval * 2).min(INTERVAL);
         self.left = self.interval;
     }
@@ -153,7 +153,7 @@ impl Chooser {
         let all = u128::from(survivors[0]) * 2;
         let mut best = self.choices[0];
         let mut min = u128::MAX;
-        for lines in self.least_lines..=self.most_lines {
+        for lines in self.min_lines..=self.max_lines {
             let cost = self.cost.of(lines);
             // Every operation waits for at least one READ, and a longer READ is never cheaper.
             if all * cost >= min {

@@ -172,7 +172,7 @@ impl<'j, K: Numbers> Round<'j, K> {
         assert_eq!(self.table.stats().total().lines > 0, self.is_direct, "the CPU runs operations");
         // No client writes any more.
         self.job.barrier().unwrap();
-        self.look();
+        self.find_own_keys();
         self.compare(deaths);
         if K::NAME == "WideTable" {
             deaths.held += self.check_entries();
@@ -237,7 +237,7 @@ impl<'j, K: Numbers> Round<'j, K> {
     }
 
     /// Finds out which keys are in this rank's part.
-    fn look(&mut self) {
+    fn find_own_keys(&mut self) {
         for number in kinds::part(&mut self.table).unwrap() {
             let flags = self.flags(number);
             assert!(*flags & HERE == 0, "{number} is twice in one part");

@@ -50,7 +50,7 @@ impl Call {
 
     /// Returns the call as one of the structure that the job's call `opened` has opened.
     #[must_use]
-    pub const fn of_structure(self, opened: u64) -> Self {
+    pub const fn with_structure(self, opened: u64) -> Self {
         Self { structure: opened, ..self }
     }
 
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn encode_then_decode() {
-        let call = Call::new("Table::len").of_structure(3).numbered(1 << 40);
+        let call = Call::new("Table::len").with_structure(3).numbered(1 << 40);
         assert_eq!(Call::decode(&call.encode()), call);
         assert_ne!(call.digest(), call.numbered(4).digest());
         assert_eq!(Call::method("Table", "len").to_string(), "Table::len (call 0)");
@@ -183,7 +183,7 @@ mod tests {
         let call = Call::new("Map::clear").numbered(7);
         assert_eq!(call.to_string(), "Map::clear (call 7)");
         let text = "Map::clear (call 7, of the structure opened by call 2)";
-        assert_eq!(call.of_structure(2).to_string(), text);
+        assert_eq!(call.with_structure(2).to_string(), text);
         assert_eq!(Call::new("").to_string(), "another function (call 0)");
     }
 }

@@ -124,7 +124,7 @@ impl WorkCompletion {
     /// the error state.
     #[inline]
     pub fn result(&self) -> Result<(), Status> {
-        Status::of(self.0.status)
+        Status::from_code(self.0.status)
     }
 
     /// Returns the number of the queue pair.

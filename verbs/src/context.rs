@@ -214,7 +214,7 @@ impl Context {
         let entry = unsafe { entry.assume_init() };
         // SAFETY: every field of the union is 16 bytes.
         let gid = Gid(unsafe { entry.gid.raw });
-        let kind = GidKind::of(entry.gid_type);
+        let kind = GidKind::from_code(entry.gid_type);
         Ok((gid != Gid::ZERO).then_some(GidEntry { index, gid, kind }))
     }
 }

@@ -26,13 +26,13 @@ impl VerbFailed {
     pub(crate) fn check(verb: &'static str, returned: c_int) -> Result<(), Self> {
         match returned {
             0 => Ok(()),
-            returned => Err(Self::of(verb, returned)),
+            returned => Err(Self::from_returned(verb, returned)),
         }
     }
 
     /// Returns the error of a verb that returned a value other than 0: an errno, with some
     /// providers a negated errno, or -1 with errno set.
-    pub(crate) fn of(verb: &'static str, returned: c_int) -> Self {
+    pub(crate) fn from_returned(verb: &'static str, returned: c_int) -> Self {
         match returned {
             -1 => Self::last(verb),
             returned => Self { verb, errno: returned.saturating_abs() },

@@ -66,7 +66,7 @@ impl Gid {
 }
 
 impl GidKind {
-    pub(crate) fn of(code: u32) -> Self {
+    pub(crate) fn from_code(code: u32) -> Self {
         match code {
             sys::IBV_GID_TYPE_IB => Self::Infiniband,
             sys::IBV_GID_TYPE_ROCE_V1 => Self::RoceV1,

@@ -66,11 +66,11 @@ pub struct Mtu(u8);
 
 impl Mtu {
     /// The largest one, 4096 bytes.
-    pub const MAX: Self = Self::of(sys::IBV_MTU_4096);
+    pub const MAX: Self = Self::from_code(sys::IBV_MTU_4096);
 
     /// Returns the MTU of a code of `enum ibv_mtu`; the smallest for an unknown code.
     #[must_use]
-    pub const fn of(code: u32) -> Self {
+    pub const fn from_code(code: u32) -> Self {
         match code {
             sys::IBV_MTU_256..=sys::IBV_MTU_4096 => Self(code.to_le_bytes()[0]),
             _ => Self(1),
@@ -93,7 +93,7 @@ impl Port {
 }
 
 impl PortState {
-    fn of(code: u32) -> Self {
+    fn from_code(code: u32) -> Self {
         match code {
             sys::IBV_PORT_DOWN => Self::Down,
             sys::IBV_PORT_INIT => Self::Init,
@@ -171,9 +171,9 @@ impl Port {
         Self {
             number,
             active: attr.state == sys::IBV_PORT_ACTIVE,
-            state: PortState::of(attr.state),
-            mtu: Mtu::of(attr.active_mtu),
-            max_mtu: Mtu::of(attr.max_mtu),
+            state: PortState::from_code(attr.state),
+            mtu: Mtu::from_code(attr.active_mtu),
+            max_mtu: Mtu::from_code(attr.max_mtu),
             lanes: lanes(attr.active_width),
             lane_rate: lane_rate(attr.active_speed),
             link_layer,
@@ -202,16 +202,16 @@ mod tests {
             assert_eq!(port.gbit_s(), Some(gbit_s));
         }
         assert_eq!((lanes(3), lane_rate(0), lane_rate(3)), (None, None, None));
-        assert_eq!(PortState::of(77), PortState::Unknown(77));
+        assert_eq!(PortState::from_code(77), PortState::Unknown(77));
     }
 
     #[test]
     fn mtu_code_and_size() {
         for (code, text) in (1..=5).zip(["256 B", "512 B", "1024 B", "2048 B", "4096 B"]) {
-            assert_eq!(u32::from(Mtu::of(code).code()), code);
-            assert_eq!(Mtu::of(code).to_string(), text);
+            assert_eq!(u32::from(Mtu::from_code(code).code()), code);
+            assert_eq!(Mtu::from_code(code).to_string(), text);
         }
-        assert_eq!((Mtu::of(77), Mtu::of(0)), (Mtu::of(1), Mtu::of(1)));
+        assert_eq!((Mtu::from_code(77), Mtu::from_code(0)), (Mtu::from_code(1), Mtu::from_code(1)));
         assert_eq!(Mtu::MAX.code(), 5);
     }
 }

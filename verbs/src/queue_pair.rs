@@ -376,7 +376,7 @@ impl QueuePair<ReadyToSend> {
         // memory is that of a region or inline; with a wrong key they fail at the device.
         match unsafe { sys::ibv_post_send(self.pair.pair.as_ptr(), first, &raw mut refused) } {
             0 => Ok(()),
-            returned => Err((VerbFailed::of("ibv_post_send", returned).errno, refused)),
+            returned => Err((VerbFailed::from_returned("ibv_post_send", returned).errno, refused)),
         }
     }
 

@@ -25,7 +25,7 @@ impl Status {
     /// # Errors
     /// The status, unless the code is success.
     #[inline]
-    pub const fn of(code: u32) -> Result<(), Self> {
+    pub const fn from_code(code: u32) -> Result<(), Self> {
         if code == sys::IBV_WC_SUCCESS { Ok(()) } else { Err(Self(code)) }
     }
 

@@ -47,7 +47,7 @@ fn port_rate_and_state() {
     let port = up.port(1).unwrap();
     assert_eq!((port.active, port.state), (true, PortState::Active));
     assert_eq!((port.lanes, port.gbit_s()), (Some(4), Some(100.0)));
-    assert_eq!((port.mtu, port.max_mtu), (Mtu::of(3), Mtu::MAX));
+    assert_eq!((port.mtu, port.max_mtu), (Mtu::from_code(3), Mtu::MAX));
     assert_eq!(port.link_layer, LinkLayer::Ethernet);
 
     let (_fabric, down) = context(Setup::with(|device| {

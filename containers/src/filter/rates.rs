@@ -53,25 +53,25 @@ fn exp_of_minus(x: f64) -> f64 {
 /// Returns the words and the bits of a key of the smallest filter with at most this rate.
 pub(super) fn smallest(items: u64, rate: f64) -> (u64, u32) {
     let rate = f64::clamp(if rate.is_nan() { 0.0 } else { rate }, MIN_RATE, 0.9);
-    let (mut most, mut best) = (0.0, 1);
+    let (mut max, mut best) = (0.0, 1);
     for bits in 1..=MAX_BITS {
-        let keys = most_keys(bits, rate);
-        if keys > most {
-            (most, best) = (keys, bits);
+        let keys = max_keys(bits, rate);
+        if keys > max {
+            (max, best) = (keys, bits);
         }
     }
     // Rounded up, and at least 1.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let words = (items as f64 / f64::max(most, 1e-6)) as u64 + 1;
+    let words = (items as f64 / f64::max(max, 1e-6)) as u64 + 1;
     (words, best)
 }
 
-/// Returns the most keys a word, on average, with at most this rate, found by halving.
-fn most_keys(bits: u32, most: f64) -> f64 {
+/// Returns the maximum keys a word, on average, with at most this rate, found by halving.
+fn max_keys(bits: u32, max: f64) -> f64 {
     let (mut low, mut high) = (0.0, MAX_KEYS);
     for _ in 0..40 {
         let middle = (low + high) / 2.0;
-        if rate(bits, middle) <= most { low = middle } else { high = middle }
+        if rate(bits, middle) <= max { low = middle } else { high = middle }
     }
     low
 }
@@ -111,9 +111,9 @@ mod tests {
     fn smallest_sizes_reach_rate() {
         for rate in [0.5, 0.1, 0.01, 0.001, 0.0001] {
             let (words, bits) = smallest(1_000_000, rate);
-            let of_words = |words: u64| super::rate(bits, 1e6 / words as f64);
-            assert!(of_words(words) <= rate * 1.0001, "{rate}");
-            assert!(of_words(words * 99 / 100) > rate, "{rate}");
+            let hash_words = |words: u64| super::rate(bits, 1e6 / words as f64);
+            assert!(hash_words(words) <= rate * 1.0001, "{rate}");
+            assert!(hash_words(words * 99 / 100) > rate, "{rate}");
             println!("{rate}: {bits} bits, {:.1} bits a key", words as f64 * 64.0 / 1e6);
         }
     }

@@ -116,7 +116,7 @@ fn pointed<const N: usize>(part: Segment, pointer: Pointer<[u8]>) -> Option<Segm
 /// Returns the header of an object: a check of its place, length and words, and the length.
 fn header(at: Segment, len: u64, words: impl Iterator<Item = u64>) -> u64 {
     let RemoteWord { owner, index } = at.start;
-    let place = hash::of_words(len << 32 | u64::from(owner.0), core::iter::once(index));
+    let place = hash::hash_words(len << 32 | u64::from(owner.0), core::iter::once(index));
     hash::check(place, words) << LENGTH_BITS | len
 }
 

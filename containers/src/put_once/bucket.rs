@@ -145,7 +145,7 @@ fn first_data(key: &[u8]) -> (u64, u64) {
     let (whole, last) = rest.as_chunks::<8>();
     let last = (!last.is_empty()).then(|| word(last));
     let words = whole.iter().map(|bytes| u64::from_le_bytes(*bytes)).chain(last);
-    (word(first), hash::of_words(0, words))
+    (word(first), hash::hash_words(0, words))
 }
 
 /// Spreads 56 bits over the bytes of a word, and marks each as written.

@@ -143,7 +143,7 @@ fn names_difference_on_all_ranks() {
     assert!(error.iter().all(|error| error.unwrap_err().to_string() == text));
     let found = on_both(3, |rank| {
         let opened = if rank.me() == Owner(1) { 7 } else { 5 };
-        rank.reduce(Call::new("Map::len").of_structure(opened), &mut [])
+        rank.reduce(Call::new("Map::len").with_structure(opened), &mut [])
     });
     assert!(matches!(found[0], Err(ExchangeError::CallsDiffer { owner: Owner(1), .. })));
     let fails: [fn(&mut dyn Exchange) -> Ended; 4] = [

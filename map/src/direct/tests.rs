@@ -228,7 +228,7 @@ fn keeps_changed_value() {
     let changing = Changing::new(context.layout, first, |part| part.set_entry(first, KEY, changed));
     changing.set_entry(first, KEY, old);
     for (expected, written) in [(old, Written::Present), (changed, Written::Updated)] {
-        let replace = Request::Replace(new, ValueHash::of(&expected));
+        let replace = Request::Replace(new, ValueHash::from_value(&expected));
         assert_eq!(changing.run(&mut context, KEY, &replace), Outcome::Written(written));
     }
     assert_eq!(changing.run(&mut context, KEY, &Request::Get), Outcome::Hit(new));

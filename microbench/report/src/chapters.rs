@@ -111,9 +111,9 @@ fn latency(runs: &[Run]) -> Chapter {
                 "Mean latency of an insert, here and in the paper",
                 "inserted",
             )
-            .beside(paper::latencies(runs)),
+            .with_paper_series(paper::latencies(runs)),
             mean("latency-found", "Mean latency of a find-or-put that finds its key", "found"),
-            effective.beside(paper::roundtrips),
+            effective.with_paper_series(paper::roundtrips),
         ],
     )
 }
@@ -121,7 +121,7 @@ fn latency(runs: &[Run]) -> Chapter {
 /// Returns a sample by load factor, with the cluster that was simulated in the name of its line.
 fn by_chunk(run: &Run, row: &Fields, value: f64) -> Option<Series> {
     let sample =
-        Series::of_chunk(run.chunk_buckets(row)?, vec![[row.number("load_factor")?, value]]);
+        Series::with_chunk(run.chunk_buckets(row)?, vec![[row.number("load_factor")?, value]]);
     let line = cluster(row).map(|[machines, ranks]| format!(", {machines} x {ranks}"));
     Some(Series { line: line.unwrap_or_default(), ..sample })
 }
@@ -182,7 +182,7 @@ fn distribution(runs: &[Run]) -> Chapter {
             let title = format!("Latency of {what} at load factor {load}");
             curves(&id, &title, move |run, row| {
                 let is = row.text("operation")? == operation && row.number("load_factor")? == load;
-                is.then(|| run.chunk_buckets(row).map(|c| Series::of_chunk(c, Vec::new())))?
+                is.then(|| run.chunk_buckets(row).map(|c| Series::with_chunk(c, Vec::new())))?
             })
         })
     });

@@ -54,7 +54,10 @@ impl Chart {
     }
 
     /// Adds the paper's figures for the series of the runs.
-    pub(crate) fn beside(self, others: impl Fn(&[Series]) -> Vec<Series> + 'static) -> Self {
+    pub(crate) fn with_paper_series(
+        self,
+        others: impl Fn(&[Series]) -> Vec<Series> + 'static,
+    ) -> Self {
         Self { others: Some(Box::new(others)), ..self }
     }
 

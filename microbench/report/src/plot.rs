@@ -43,7 +43,7 @@ impl Series {
         Self { name: Some(name.into()), ..Self::of(hue, [x, 0.0]) }
     }
 
-    pub(crate) fn of_chunk(chunk_buckets: u32, points: Vec<[f64; 2]>) -> Self {
+    pub(crate) fn with_chunk(chunk_buckets: u32, points: Vec<[f64; 2]>) -> Self {
         let hue = format!("C = {chunk_buckets}");
         Self { hue, chunk_buckets: Some(chunk_buckets), points, ..Self::default() }
     }

@@ -42,7 +42,7 @@ impl Task {
     }
 
     /// Returns the time from its start to its completion, without queueing behind other operations.
-    fn least_ns(&self, setup: &Setup, by_cpu: bool) -> f64 {
+    fn min_ns(&self, setup: &Setup, by_cpu: bool) -> f64 {
         let Setup { model, table, .. } = setup;
         let chunks = self.chunks(setup);
         let read_ns = self.trip_ns(setup, Kind::Read, table.chunk_buckets);
@@ -96,7 +96,7 @@ impl Work {
         let claims = f64::from(u8::from(task.inserts));
         let by_cpu = setup.model.is_by_cpu(task.from, task.home);
         self.operations += 1.0;
-        self.trips_ns += task.least_ns(setup, by_cpu) * weight;
+        self.trips_ns += task.min_ns(setup, by_cpu) * weight;
         if by_cpu {
             let chunk_ns = task.trip_ns(setup, Kind::Read, setup.table.chunk_buckets);
             let claim_ns = task.trip_ns(setup, Kind::CompareAndSwap, 1) * claims;

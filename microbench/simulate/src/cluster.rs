@@ -18,7 +18,7 @@ pub(crate) type Rank = Table<Engine, Vec<Operation>, Vec<CacheEntry>>;
 /// Storage for blocking calls: one operation, and some whose read-aheads may still complete.
 const BLOCKING: u32 = 4;
 /// Storage per operation in flight: as many again may have read-aheads that still complete.
-const BEHIND: u32 = 2;
+const OPERATIONS_PER_IN_FLIGHT: u32 = 2;
 /// Maximum one-sided operations of each: the READs of two chunks, each split in two, and a claim.
 const DEPTH: u32 = 5;
 /// Maximum depth of an engine; operations that find it full are posted later.
@@ -63,7 +63,7 @@ impl Setup {
 
     /// Returns the number of operations for which there is storage.
     fn operations(&self) -> u32 {
-        (self.in_flight * BEHIND).max(BLOCKING)
+        (self.in_flight * OPERATIONS_PER_IN_FLIGHT).max(BLOCKING)
     }
 
     fn cluster(&self) -> probeline_sim::Config {

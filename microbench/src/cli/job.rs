@@ -8,7 +8,7 @@ use probeline::table::Config;
 use probeline::transport::{Sizes, WORD_BYTES};
 
 use super::{
-    MeetingArgs, NodesArgs, OutputArgs, PlaceArgs, SimArgs, TransportName, UcxArgs, VerbsArgs,
+    NodesArgs, OutputArgs, PlaceArgs, RendezvousArgs, SimArgs, TransportName, UcxArgs, VerbsArgs,
     heading,
 };
 use crate::failure::{Failure, Result};
@@ -58,7 +58,7 @@ pub(crate) struct JobArgs {
     pub(crate) nodes: NodesArgs,
 
     #[command(flatten)]
-    pub(crate) meeting: MeetingArgs,
+    pub(crate) rendezvous: RendezvousArgs,
 
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
@@ -88,7 +88,7 @@ impl JobArgs {
         }
         // An invalid environment is reported when ranks meet.
         let launch = Launch::from_env().ok().flatten();
-        self.meeting.rank.or(launch.map(|launch| launch.rank)).unwrap_or(0) == 0
+        self.rendezvous.rank.or(launch.map(|launch| launch.rank)).unwrap_or(0) == 0
     }
 
     /// As [`resolve_with`](Self::resolve_with), with `over_verbs` or `table_size` by default.
@@ -138,12 +138,12 @@ impl JobArgs {
     /// Resolves the number of ranks. Returns the launcher's information if one started several.
     fn resolve_ranks(&mut self) -> Result<Option<Launch>> {
         let two_nodes = self.nodes.two_nodes.is_some();
-        self.meeting.check(two_nodes)?;
-        if !two_nodes && self.meeting.rendezvous.is_none() {
+        self.rendezvous.check(two_nodes)?;
+        if !two_nodes && self.rendezvous.address.is_none() {
             self.refuse(&["secret-file"], "is for --rendezvous or --two-nodes")?;
         }
         // With --exchange pmix or pmi, and over MPI, a job may have one rank.
-        let its_own = self.meeting.server().is_some() || self.transport == TransportName::Mpi;
+        let its_own = self.rendezvous.server().is_some() || self.transport == TransportName::Mpi;
         let launched = Launch::from_env()?.filter(|launch| launch.size > 1 || its_own);
         self.ranks = match (self.ranks_asked, launched) {
             (_, Some(launch)) if two_nodes => {
@@ -238,16 +238,16 @@ impl JobArgs {
         if cfg!(not(feature = "mpi")) {
             return Err(Self::no_mpi());
         }
-        let meeting = ["two-nodes", "exchange", "rendezvous", "secret-file", "rendezvous-timeout"];
+        let options = ["two-nodes", "exchange", "rendezvous", "secret-file", "rendezvous-timeout"];
         let why = "has no effect over MPI, whose launcher starts the ranks and which connects them \
                    itself";
-        self.refuse(&meeting, why)
+        self.refuse(&options, why)
     }
 
     /// Returns the number of ranks that certainly run on this machine, whose memory holds their
     /// windows. Over verbs, ranks that this command does not start may run elsewhere.
     fn ranks_here(&self, launched: Option<Launch>) -> u32 {
-        let meet = self.nodes.two_nodes.is_some() || self.meeting.rendezvous.is_some();
+        let meet = self.nodes.two_nodes.is_some() || self.rendezvous.address.is_some();
         let apart = !matches!(self.transport, TransportName::Shm | TransportName::Sim);
         match launched {
             Some(launch) if apart => launch.local_size.unwrap_or(1),

@@ -2,7 +2,7 @@
 
 pub(crate) mod help;
 mod job;
-mod meeting;
+mod rendezvous;
 mod transport;
 
 use core::ops::RangeInclusive;
@@ -12,7 +12,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, RangedI64ValueParser, T
 use clap::{Arg, Args, ValueEnum, value_parser};
 
 pub(crate) use job::JobArgs;
-pub(crate) use meeting::{DEFAULT_PORT, ExchangeName, MeetingArgs, NodesArgs, PlaceArgs};
+pub(crate) use rendezvous::{DEFAULT_PORT, ExchangeName, NodesArgs, PlaceArgs, RendezvousArgs};
 pub(crate) use transport::{
     SimArgs, TransportName, UcxArgs, VerbsArgs, network, with_several_engines,
 };
@@ -24,7 +24,7 @@ pub(crate) mod heading {
     pub(crate) const LATENCY: &str = "Hiding latency";
     pub(crate) const PLACEMENT: &str = "Placement (shm, verbs)";
     pub(crate) const NODES: &str = "Two nodes";
-    pub(crate) const MEETING: &str = "Ranks started by hand, mpirun or srun";
+    pub(crate) const RENDEZVOUS: &str = "Ranks started by hand, mpirun or srun";
 
     /// The headings of options that only these transports have. MPI connects its ranks itself, and
     /// the simulator has all of them in one process.
@@ -33,7 +33,7 @@ pub(crate) mod heading {
         (UCX, &["ucx"]),
         (SIM, &["sim"]),
         (PLACEMENT, &["shm", "verbs", "ucx", "mpi"]),
-        (MEETING, &["shm", "verbs", "ucx"]),
+        (RENDEZVOUS, &["shm", "verbs", "ucx"]),
     ];
 }
 

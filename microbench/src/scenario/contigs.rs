@@ -52,7 +52,7 @@ row! {
         unitigs: u64 => ("unitigs", text),
         cycles: u64 = "unitigs whose end is followed by their start" => ("cycles", text, note()),
         bases: u64 = "of all unitigs" => ("bases", text),
-        longest: u64 = "bases of the longest unitig" => ("longest", text, note()),
+        max_unitig_bases: u64 = "bases of the max_unitig_bases unitig" => ("max", text, note()),
         n50: u64 = "half of all bases are in unitigs of at least this many" => ("N50", text, note()),
         seconds: f64 = "reading, counting and walking, without writing a file" => ("s", fixed::<2>, note()),
     }
@@ -123,8 +123,8 @@ impl ContigsArgs {
         if let Some(path) = &self.out {
             found.write(path, self.sorted, exchange)?;
         }
-        let Totals { kmers, unitigs, cycles, bases, longest, n50 } = found.totals;
+        let Totals { kmers, unitigs, cycles, bases, max_unitig_bases, n50 } = found.totals;
         let k = options.kmers.k;
-        Ok(ContigsRow { k, ranks, kmers, unitigs, cycles, bases, longest, n50, seconds })
+        Ok(ContigsRow { k, ranks, kmers, unitigs, cycles, bases, max_unitig_bases, n50, seconds })
     }
 }

@@ -35,7 +35,7 @@ const STEP: f64 = 0.02;
 /// Maximum measured operations in a step, so that a large table takes no longer than a small one.
 const MEASURED: u64 = 200_000;
 /// Minimum inserts of a round: one for the mean and one timed individually.
-const FEWEST: u64 = 2;
+const MIN_ROUND_INSERTS: u64 = 2;
 /// Inserts in flight while the table is filled with the keys for which the time limit was too
 /// short.
 pub(super) const FILLING: u32 = 32;
@@ -108,11 +108,11 @@ impl LatencyArgs {
             )));
         }
         let buckets = self.job.buckets_per_owner() * u64::from(self.job.ranks);
-        let fewest = FEWEST * u64::from(self.rounds);
-        if self.steps(buckets).any(|(_, _, measured)| measured < fewest) {
+        let min_inserts = MIN_ROUND_INSERTS * u64::from(self.rounds);
+        if self.steps(buckets).any(|(_, _, measured)| measured < min_inserts) {
             return Err(Failure::usage(format!(
                 "{buckets} buckets are too few for --rounds {}: between a load factor and the one \
-                 before, at most {STEP} apart, {fewest} inserts are to be measured. Start again \
+                 before, at most {STEP} apart, {min_inserts} inserts are to be measured. Start again \
                  with a larger --table-size, or with fewer rounds",
                 self.rounds
             )));
@@ -178,13 +178,13 @@ impl LatencyArgs {
 
     fn cut_short(&self, rows: &[LatencyRow]) -> Option<String> {
         let cut: Vec<_> = rows.iter().filter(|row| row.cut).collect();
-        let fewest = cut.iter().min_by_key(|row| row.operations)?;
+        let min_inserts = cut.iter().min_by_key(|row| row.operations)?;
         Some(format!(
             "cut: {} of {} rows stopped after {} s (--seconds-per-measurement), one after {} ops",
             cut.len(),
             rows.len(),
             self.seconds_per_measurement,
-            fewest.operations
+            min_inserts.operations
         ))
     }
 
@@ -196,7 +196,7 @@ impl LatencyArgs {
         // find-or-puts at one load factor and their floors.
         let rows = raw::ROWS as f64 * (1.0 + 1.0 / WARM_UP_SHARE as f64);
         Needs {
-            longest_alone: Duration::from_secs_f64(self.seconds_per_measurement * rows),
+            max_alone: Duration::from_secs_f64(self.seconds_per_measurement * rows),
             ..Sizes { slots: free_slot().0 + 1, depth: FILLING_DEPTH, ..sizes }.into()
         }
     }

@@ -101,7 +101,7 @@ impl LimitsArgs {
             slot_words: WORDS[WORDS.len() - 1],
             depth: self.in_flight,
         };
-        Needs { longest_alone: self.time(), ..sizes.into() }
+        Needs { max_alone: self.time(), ..sizes.into() }
     }
 }
 

@@ -88,8 +88,8 @@ row! {
         inserted_share: f64 = "operations that inserted it" => ("inserted", percent),
         full: u64 = "operations that found no empty bucket" => ("full", text, only_if(|row| row.full > 0).note()),
         median_ops_per_s: f64 = "of all ranks, median of the runs" => ("M ops/s", millions),
-        min_ops_per_s: f64 = "of the slowest run" => ("least", millions),
-        max_ops_per_s: f64 = "of the fastest run" => ("most", millions),
+        min_ops_per_s: f64 = "of the slowest run" => ("min", millions),
+        max_ops_per_s: f64 = "of the fastest run" => ("max", millions),
         mean_latency_ns: f64 = "a rank's time / its operations; no operation is timed alone"
             => ("latency ns", fixed::<1>, note()),
         load_factor: f64 = "at the end of the run" => ("load", fixed::<2>),

@@ -172,7 +172,7 @@ impl<S: Scenario<N>, const N: usize> Checker<'_, S, N> {
         };
         let wire = client.wire();
         let is_wanted = client.running && wire.request == posted.request;
-        let effect = Effect::of(posted.action);
+        let effect = Effect::from_action(posted.action);
         match posted.action {
             Action::Read { from, .. } if !is_wanted => {
                 // The request has ended, so no code reads these words.
@@ -348,7 +348,8 @@ impl<S: Scenario<N>, const N: usize> Checker<'_, S, N> {
     /// may still come.
     fn drain(world: &mut World<S, N>, who: usize) -> Verdict {
         let posted = world.wire(who).posted();
-        let posted: Vec<_> = posted.map(|(nth, posted)| (nth, Effect::of(posted.action))).collect();
+        let posted: Vec<_> =
+            posted.map(|(nth, posted)| (nth, Effect::from_action(posted.action))).collect();
         for (nth, effect) in posted {
             world.come_late(effect);
             let client = world.client(who);

@@ -17,7 +17,7 @@ pub enum Effect {
 impl Effect {
     /// Returns the change that an action makes, if it changes anything.
     #[must_use]
-    pub fn of(action: Action) -> Option<Self> {
+    pub fn from_action(action: Action) -> Option<Self> {
         match action {
             Action::CompareAndSwap { at, expected, desired } => {
                 Some(Self::Swap { at, expected, desired })

@@ -118,7 +118,7 @@ impl<S: Scenario<N>, const N: usize> World<S, N> {
     pub(super) fn writes(&self) -> Vec<Effect> {
         let posted = self.clients.iter().flatten();
         let posted = posted.flat_map(|client| client.wire().posted());
-        let posted = posted.filter_map(|(_, posted)| Effect::of(posted.action));
+        let posted = posted.filter_map(|(_, posted)| Effect::from_action(posted.action));
         self.late.iter().copied().chain(posted).collect()
     }
 

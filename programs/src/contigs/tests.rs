@@ -164,7 +164,7 @@ proptest! {
         prop_assert_eq!(totals.unitigs, expected.len() as u64);
         prop_assert_eq!(totals.bases, expected.iter().map(|unitig| unitig.len() as u64).sum::<u64>());
         let longest = expected.iter().map(|unitig| unitig.len() as u64).max();
-        prop_assert_eq!(totals.longest, longest.unwrap_or(0));
+        prop_assert_eq!(totals.max_unitig_bases, longest.unwrap_or(0));
     }
 }
 
@@ -191,7 +191,7 @@ fn statistics_match_lengths() {
             unitigs: 5,
             cycles: 1,
             bases: 288,
-            longest: 100,
+            max_unitig_bases: 100,
             n50: 68
         }
     );

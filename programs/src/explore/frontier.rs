@@ -193,7 +193,7 @@ mod tests {
         let shows = [&[0, 0][..], &[1, 0, 0], &[5000, 3, 0, 700], &[SHARE_WORDS / 16; 3], &[7]];
         for (shown, words) in shows.into_iter().flat_map(|shown| [1, 3, 16].map(|w| (shown, w))) {
             let mut taken: Vec<(u32, u64)> = Vec::new();
-            let mut most_and_least = (0, u64::MAX);
+            let mut max_and_min = (0, u64::MAX);
             for me in (0..).map(Owner).take(shown.len()) {
                 let mut mine = 0;
                 for Segment { start, words: read } in reads(shown, me, 100, words) {
@@ -203,9 +203,9 @@ mod tests {
                     taken.extend((start.index..start.index + read).map(|at| (start.owner.0, at)));
                     mine += read / words;
                 }
-                most_and_least = (most_and_least.0.max(mine), most_and_least.1.min(mine));
+                max_and_min = (max_and_min.0.max(mine), max_and_min.1.min(mine));
             }
-            assert!(most_and_least.0 - most_and_least.1 <= 1, "{shown:?}");
+            assert!(max_and_min.0 - max_and_min.1 <= 1, "{shown:?}");
             let all = (0..).zip(shown);
             let all = all.flat_map(|(of, &n)| (100..100 + n * words).map(move |at| (of, at)));
             assert_eq!(taken, all.collect::<Vec<_>>(), "{shown:?}");

@@ -135,7 +135,7 @@ struct Tables<K: TableKey> {
 struct Subject<'a, K> {
     name: &'static str,
     /// The set that takes turns with the table.
-    beside: Option<&'static str>,
+    peer: Option<&'static str>,
     load: u64,
     /// The most threads that use it.
     threads: usize,
@@ -204,7 +204,7 @@ impl<K: TableKey> Bench<'_, K> {
             for load in LOADS {
                 self.rounds(&mut tables, load, &Work::OF_RANKS, None)?;
                 for peer in peers().into_iter().filter(|_| at == 0 && !self.args.without_peers) {
-                    self.beside(&peer, &mut tables, load)?;
+                    self.measure_peer(&peer, &mut tables, load)?;
                 }
             }
         }
@@ -237,7 +237,7 @@ impl<K: TableKey> Bench<'_, K> {
         tables: &mut Tables<K>,
         load: u64,
         works: &[Work],
-        mut beside: Option<&mut Subject<K>>,
+        mut peer: Option<&mut Subject<K>>,
     ) -> Result<()> {
         let (name, count) = (tables.name, part(self.buckets, load - WINDOW / 2));
         tables.fill(count, self.member)?;
@@ -247,16 +247,16 @@ impl<K: TableKey> Bench<'_, K> {
         let (mut next, mut works) = (count, works.to_vec());
         for _ in 0..self.args.rounds {
             self.member.say(&format!("{name}: measuring at 0.{}", load / 100));
-            if beside.is_none() {
+            if peer.is_none() {
                 self.limits(tables, load)?;
             }
             let run = &mut |ranks, work, keys: &[K]| tables.run(ranks, work, keys);
-            let set = beside.as_ref().map(|set| set.name);
+            let set = peer.as_ref().map(|set| set.name);
             let mut table =
-                Subject { name, beside: set, load, threads: THREADS, count, quota, next, run };
+                Subject { name, peer: set, load, threads: THREADS, count, quota, next, run };
             self.round(&mut table, &works)?;
             next = table.next;
-            if let Some(set) = &mut beside {
+            if let Some(set) = &mut peer {
                 self.round(set, &[Work::Find, Work::Insert])?;
             }
             works.rotate_left(1);
@@ -266,13 +266,13 @@ impl<K: TableKey> Bench<'_, K> {
 
     /// Measures the limits of memory, all threads together.
     fn limits(&mut self, tables: &Tables<K>, load: u64) -> Result<()> {
-        let (system, beside) = (tables.name, None);
+        let (system, peer) = (tables.name, None);
         for (threads, rank) in (1..).zip(&tables.ranks) {
             self.member.exchange.barrier()?;
             let mine = rank.as_ref().map(|rank| rank.limits(self.time)).transpose()?;
             let rates = self.member.sums(mine.unwrap_or_default())?;
             for (work, rate) in Work::LIMITS.into_iter().zip(rates) {
-                self.rates.add(What { system, beside, threads, load, work }, rate);
+                self.rates.add(What { system, peer, threads, load, work }, rate);
             }
         }
         Ok(())
@@ -280,7 +280,7 @@ impl<K: TableKey> Bench<'_, K> {
 
     /// Measures each of `works` once, by one thread and by two.
     fn round(&mut self, of: &mut Subject<K>, works: &[Work]) -> Result<()> {
-        let Subject { name: system, beside, load, quota, .. } = *of;
+        let Subject { name: system, peer, load, quota, .. } = *of;
         for &work in works {
             for threads in 1..=of.threads {
                 let mut keys = Keys::Random(of.count);
@@ -290,14 +290,14 @@ impl<K: TableKey> Bench<'_, K> {
                 }
                 let run = |keys: &[K]| (of.run)(threads, work, keys);
                 let rate = self.member.measure(threads, &keys, run)?;
-                self.rates.add(What { system, beside, threads, load, work }, rate);
+                self.rates.add(What { system, peer, threads, load, work }, rate);
             }
         }
         Ok(())
     }
 
     /// Measures rounds in which another set and the tables take turns.
-    fn beside(&mut self, peer: &Peer<K>, tables: &mut Tables<K>, load: u64) -> Result<()> {
+    fn measure_peer(&mut self, peer: &Peer<K>, tables: &mut Tables<K>, load: u64) -> Result<()> {
         let (name, threads) = (peer.name, if peer.is_concurrent { THREADS } else { 1 });
         let set_load = load.min(MAX_PEER_LOAD);
         let count = part(self.peer_buckets, set_load - PEER_WINDOW / 2);
@@ -313,8 +313,8 @@ impl<K: TableKey> Bench<'_, K> {
         let run = &mut |_: usize, work: Work, keys: &[K]| {
             set(if work.is_insert() { Do::Insert } else { Do::Find }, keys)
         };
-        let (quota, next, beside) = (quota.max(1), count, None);
-        let mut peer = Subject { name, beside, load, threads, count, quota, next, run };
+        let (quota, next, peer) = (quota.max(1), count, None);
+        let mut peer = Subject { name, peer, load, threads, count, quota, next, run };
         self.rounds(tables, load, &[Work::FindBatch, Work::InsertBatch], Some(&mut peer))
     }
 

@@ -110,7 +110,7 @@ pub(crate) struct What {
     /// The name of a table, or of another set.
     pub(crate) system: &'static str,
     /// The set that took turns with the table in these rounds.
-    pub(crate) beside: Option<&'static str>,
+    pub(crate) peer: Option<&'static str>,
     pub(crate) threads: usize,
     /// The load factor; other sets have a lower one if they need it.
     pub(crate) load: u64,
@@ -148,7 +148,7 @@ impl Rates {
         let rate_of = |set| Some((self.median(What { system: set, work, ..what })?, set));
         let rates = sets.filter_map(|peer| rate_of(peer.name));
         let (divisor, set) = rates.max_by(|one, other| one.0.total_cmp(&other.0))?;
-        Some((self.median(What { beside: Some(set), ..what }).unwrap_or(rate), divisor))
+        Some((self.median(What { peer: Some(set), ..what }).unwrap_or(rate), divisor))
     }
 
     /// Returns a row for each ratio of keys of this width that was measured. Targets are those of
@@ -158,7 +158,7 @@ impl Rates {
         for &(threads, name, work, by, targets) in &RATIOS {
             for (nth, load) in LOADS.into_iter().enumerate() {
                 for (at, &Variant { name: system, .. }) in tables.iter().enumerate() {
-                    let what = What { system, beside: None, threads, load, work };
+                    let what = What { system, peer: None, threads, load, work };
                     let Some((rate, mut divisor)) = self.pair(what, by) else { continue };
                     let (mut case, is_time) = (String::new(), matches!(by, OwnTime(_)));
                     if words > 1 && name == FINDS_BY_READS {

@@ -96,7 +96,7 @@ fn adaptive_approaches_best_fixed_c() {
 /// Computes `Chooser::best` operation by operation.
 fn brute(needed: &[u32], chooser: &Chooser, one_in: u32) -> Choice {
     let mut best = (u128::MAX, chooser.choices[0]);
-    for lines in chooser.least_lines..=chooser.most_lines {
+    for lines in chooser.min_lines..=chooser.max_lines {
         let chunks = |buckets: u32| buckets.div_ceil(lines * 8);
         let reached = |chunk: u32| needed.iter().filter(|&&x| chunks(x) > chunk).count();
         let ahead_from = match chooser.ahead {
@@ -183,10 +183,10 @@ fn fits_nearest_nonnegative_line() {
 #[test]
 fn extreme_measurements_overflow_nothing() {
     let of = ReadCost::from_measurements;
-    const MOST: (u32, u64) = (u32::MAX, u64::MAX);
+    const MAX: (u32, u64) = (u32::MAX, u64::MAX);
     for times in [1, 1 << 15, 1 << 17] {
-        assert_eq!(of(&[MOST].repeat(times)), None, "one length is no line");
-        for pair in [[(0, 0), MOST], [(0, u64::MAX), (u32::MAX, 0)], [(1, u64::MAX), MOST]] {
+        assert_eq!(of(&[MAX].repeat(times)), None, "one length is no line");
+        for pair in [[(0, 0), MAX], [(0, u64::MAX), (u32::MAX, 0)], [(1, u64::MAX), MAX]] {
             assert!(of(&pair.repeat(times)).is_some(), "{pair:?}");
         }
     }

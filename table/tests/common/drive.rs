@@ -331,7 +331,8 @@ impl<K: Numbers> Drive<K> {
 
     /// Checks a result against the memory at the moment of its report.
     fn check_memory(&self, number: u64, end: End) -> Result<(), Wrong> {
-        let Some((is_there, has_room)) = K::look(&self.tables, &self.plan.setups[0].config, number)
+        let Some((is_there, has_room)) =
+            K::find_in_chunks(&self.tables, &self.plan.setups[0].config, number)
         else {
             return Ok(());
         };
@@ -345,7 +346,7 @@ impl<K: Numbers> Drive<K> {
 
     /// Compares the results with the content, unless that can only be read over a dead engine.
     fn check_end(&mut self) -> Result<(), Wrong> {
-        self.cluster.settle();
+        self.cluster.apply_outstanding();
         (0..self.tables.len()).try_for_each(|owner| self.check_stats(owner))?;
         K::content(&mut self.tables, self.account.keys())?
             .map_or(Ok(()), |content| self.account.check(&content))
@@ -395,7 +396,7 @@ pub(crate) fn is_right(stats: &Stats, setup: &Setup, reaches: bool) -> bool {
     let Stats { found, inserted, full, absent, .. } = *stats;
     let parts = [found, inserted, full, absent];
     // An adaptive C may be as small as 8, and linear walks may stop between two chunks.
-    let most_chunks = match setup.is_paper() {
+    let max_chunks = match setup.is_paper() {
         true => u64::from(config.max_chunks),
         false => u64::from(config.chunk_buckets) * u64::from(config.max_chunks) / 8 + 1,
     };
@@ -403,11 +404,11 @@ pub(crate) fn is_right(stats: &Stats, setup: &Setup, reaches: bool) -> bool {
         let without_read = part.one_roundtrip_claims_decided + part.cache_hits + part.lines;
         part.operations <= part.effective_roundtrips + without_read
             && part.effective_roundtrips <= part.outgoing_roundtrips
-            && part.outgoing_roundtrips <= part.operations * most_chunks
+            && part.outgoing_roundtrips <= part.operations * max_chunks
             && part.one_roundtrip_claims_decided <= part.one_roundtrip_claims
             && part.one_roundtrip_claims <= part.operations
             && part.cache_hits <= part.operations
-            && part.lines <= part.operations * most_chunks
+            && part.lines <= part.operations * max_chunks
     });
     let by_claim = inserted.claims - inserted.claims_lost + inserted.one_roundtrip_claims_decided;
     let claims = by_claim <= inserted.operations
@@ -431,7 +432,7 @@ pub(crate) fn is_right(stats: &Stats, setup: &Setup, reaches: bool) -> bool {
 
 /// Returns whether the chunks of a narrow key hold it, and whether they have an empty bucket before
 /// it.
-pub(crate) fn look<T: Transport>(
+pub(crate) fn find_in_chunks<T: Transport>(
     tables: &[CachedTable<T>],
     config: &Config,
     number: u64,

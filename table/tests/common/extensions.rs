@@ -9,8 +9,8 @@ const STREAM: u64 = 400;
 /// Costs of a READ with which the best C is any, the smallest, one in between or the largest, and
 /// the maximum cost.
 const COSTS: [(u64, u64); 6] =
-    [(0, 0), (0, 1_000), (1_000_000, 0), (2_000_000, 2_000), (100_000, 50_000), (MOST, MOST)];
-const MOST: u64 = u64::MAX;
+    [(0, 0), (0, 1_000), (1_000_000, 0), (2_000_000, 2_000), (100_000, 50_000), (MAX, MAX)];
+const MAX: u64 = u64::MAX;
 /// Numbers of cache entries: none, not a power of two, fewer and more than the buckets of a small
 /// table.
 const CACHE_ENTRIES: [usize; 5] = [0, 1, 7, 64, 1_024];

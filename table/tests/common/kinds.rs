@@ -15,7 +15,7 @@ use probeline_table::{
 use probeline_transport::{Exchange, Sizes, Transport};
 
 use super::account::{End, UNTOUCHED, ends};
-use super::drive::{counts_operations, is_right, look};
+use super::drive::{counts_operations, find_in_chunks, is_right};
 use super::extensions::Setup;
 use super::{Wrong, cache, content, key, own_words};
 
@@ -67,7 +67,7 @@ pub(crate) trait Numbers: Keys<Config: Send + Sync> {
 
     /// Returns whether the key of a number is there, and whether it has room, where the words show
     /// that.
-    fn look<T: Transport>(
+    fn find_in_chunks<T: Transport>(
         _tables: &[Numbered<T, Self>],
         _config: &Config,
         _number: u64,
@@ -266,12 +266,12 @@ impl Numbers for NarrowKeys {
         Some(table.retain(exchange, |key| keep(Self::number(&config, &key))))
     }
 
-    fn look<T: Transport>(
+    fn find_in_chunks<T: Transport>(
         tables: &[Numbered<T, Self>],
         config: &Config,
         number: u64,
     ) -> Option<(bool, bool)> {
-        Some(look(tables, config, number))
+        Some(find_in_chunks(tables, config, number))
     }
 
     fn is_right(stats: &Stats, ended: [u64; 5], setup: &Setup, access: DirectAccess) -> bool {

@@ -12,8 +12,8 @@ use crate::common::extensions::setups;
 use crate::common::kinds::{NarrowKeys, Numbers, TreeKeys, WideKeys};
 
 /// Returns a plan of random sizes with `faults`; the number of keys is between a half and three
-/// halves of the number of buckets, of which each owner has at most `most_lines` lines.
-fn plan(seed: u64, mut faults: Faults, most_lines: u64) -> Plan {
+/// halves of the number of buckets, of which each owner has at most `max_lines` lines.
+fn plan(seed: u64, mut faults: Faults, max_lines: u64) -> Plan {
     let key_step = if seed.is_multiple_of(4) { 4 } else { 1 };
     if key_step > 1 {
         // With words full of zero bytes, an operation takes dozens of confirmations. If one in six
@@ -25,7 +25,7 @@ fn plan(seed: u64, mut faults: Faults, most_lines: u64) -> Plan {
     let mut rng = Rng::new(seed, 200);
     let mut from = |least: u64, most: u64| least + rng.up_to(most - least);
     let owners = u32::try_from(from(3, 4)).unwrap();
-    let part = 8 * from(4, most_lines);
+    let part = 8 * from(4, max_lines);
     let small = |n: u64| u32::try_from(n).unwrap();
     let table = Config {
         first_word: 8 * from(0, 2),
@@ -77,7 +77,7 @@ fn plan(seed: u64, mut faults: Faults, most_lines: u64) -> Plan {
 /// `visit` see each run.
 fn run_with_all_faults<K: Numbers>(
     count: u64,
-    most_lines: u64,
+    max_lines: u64,
     mut visit: impl FnMut(&Drive<K>),
 ) -> (Counters, OutcomeStats) {
     let (mut sums, mut costs) = (Counters::default(), OutcomeStats::default());
@@ -90,7 +90,7 @@ fn run_with_all_faults<K: Numbers>(
         if seed % 3 == 0 && K::NAME == "WideTable" {
             [faults.error_done_ppm, faults.error_undone_ppm, faults.error_late_ppm] = [0; 3];
         }
-        let mut drive = Drive::<K>::new(plan(seed, faults, most_lines), AnyEngine::new);
+        let mut drive = Drive::<K>::new(plan(seed, faults, max_lines), AnyEngine::new);
         assert_eq!(drive.run(), Ok(()), "seed {seed}");
         visit(&drive);
         let counters = drive.cluster.counters();

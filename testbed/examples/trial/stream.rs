@@ -119,18 +119,18 @@ struct Observations {
     unknown: u64,
     first_error: Option<OpError>,
     /// The longest time without a completion.
-    longest_silence: Duration,
+    max_silence: Duration,
     fault: Option<Fault>,
 }
 
 impl core::fmt::Display for Observations {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let Self { posted, unknown, first_error, fault, longest_silence, .. } = self;
+        let Self { posted, unknown, first_error, fault, max_silence, .. } = self;
         write!(
             f,
             "{posted} operations, {unknown} of unknown outcome, first error {first_error:?}, fault \
              {fault:?}, longest silence {} ms",
-            longest_silence.as_millis()
+            max_silence.as_millis()
         )
     }
 }
@@ -154,7 +154,7 @@ fn operate(args: &StreamArgs, engine: &mut Engine) -> Result<Observations> {
                 }
             }
             Ok(polled) => {
-                seen.longest_silence = seen.longest_silence.max(last_completion.elapsed());
+                seen.max_silence = seen.max_silence.max(last_completion.elapsed());
                 (last_completion, reported_silences) = (Instant::now(), 0);
                 deadline.restart();
                 let reports = seen.completed / REPORT_INTERVAL;
@@ -167,7 +167,7 @@ fn operate(args: &StreamArgs, engine: &mut Engine) -> Result<Observations> {
             Err(fault) => seen.fault = Some(fault),
         }
     }
-    seen.longest_silence = seen.longest_silence.max(last_completion.elapsed());
+    seen.max_silence = seen.max_silence.max(last_completion.elapsed());
     let open = (seen.posted - seen.completed, engine.in_flight());
     ensure!(open == (0, 0), "operations posted and not completed, in flight: {open:?}");
     ensure!(args.idle || seen.first_error.is_some(), "a fault without a failed operation");

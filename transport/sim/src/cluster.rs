@@ -104,15 +104,15 @@ impl Cluster {
 
     /// Advances every engine to `at_ns`, unless it is later already, as a barrier does. All effects
     /// up to that time have happened.
-    pub fn meet(&self, at_ns: u64) {
-        self.shared.fabric.lock().meet(at_ns);
+    pub fn advance_to(&self, at_ns: u64) {
+        self.shared.fabric.lock().advance_to(at_ns);
     }
 
     /// Applies every outstanding effect, late ones included, and returns the time of the last one
     /// in nanoseconds. Completions remain to be polled.
-    pub fn settle(&self) -> u64 {
+    pub fn apply_outstanding(&self) -> u64 {
         let mut fabric = self.shared.fabric.lock();
-        fabric.settle();
+        fabric.apply_outstanding();
         fabric.now_ns
     }
 

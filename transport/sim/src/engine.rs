@@ -210,7 +210,7 @@ mod tests {
         engine.read(Token(0), from, landing).unwrap();
         assert_eq!(engine.slots.words(landing), Some(&[POISON; 4][..]));
         assert_eq!(engine.landed(landing), Err(PostError::Busy));
-        engine.shared.fabric.lock().settle();
+        engine.shared.fabric.lock().apply_outstanding();
         assert_eq!(engine.slots.words(landing), Some(&[POISON; 4][..]), "read, not yet completed");
 
         assert_eq!(engine.poll(&mut [Completion::default()]), Ok(1));

@@ -118,7 +118,7 @@ impl Fabric {
         member.now_ns = member.now_ns.saturating_add(ns);
     }
 
-    pub(crate) fn meet(&mut self, at_ns: u64) {
+    pub(crate) fn advance_to(&mut self, at_ns: u64) {
         self.run_until(at_ns);
         for member in &mut self.members {
             member.now_ns = member.now_ns.max(at_ns);
@@ -137,7 +137,7 @@ impl Fabric {
         (token, request): (Token, Request),
         payload: &[u64],
     ) -> Result<(), PostError> {
-        let kind = Kind::of(&request);
+        let kind = Kind::from_request(&request);
         let member = &mut self.members[me.0 as usize];
         // A record is free: at most `depth` are in flight and at most `depth` are late.
         let Some(index) = member.free.pop() else { return Err(PostError::Full) };
@@ -306,7 +306,7 @@ impl Fabric {
     }
 
     /// Executes all events.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn apply_outstanding(&mut self) {
         while let Some(Reverse(event)) = self.events.pop() {
             self.now_ns = self.now_ns.max(event.at.0);
             self.happen(event);

@@ -30,7 +30,7 @@ impl Kind {
         matches!(self, Self::CompareAndSwap | Self::FetchAdd)
     }
 
-    pub(crate) fn of(request: &Request) -> Self {
+    pub(crate) fn from_request(request: &Request) -> Self {
         match request {
             Request::Read { .. } => Self::Read,
             Request::Write { .. } => Self::Write,
@@ -141,7 +141,7 @@ impl Record {
     }
 
     pub(crate) fn kind(&self) -> Kind {
-        Kind::of(&self.request)
+        Kind::from_request(&self.request)
     }
 
     /// Returns the first word of a window that it accesses.

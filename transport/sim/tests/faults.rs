@@ -39,7 +39,7 @@ fn error_without_effect() {
     let (cluster, [mut engine, peer]) = with(Faults { error_undone_ppm: ALWAYS, ..Faults::none() });
     assert_eq!(add(&mut engine, word(1, 3), 5), FAILED);
     assert_eq!(write(&mut engine, &[7], word(1, 4)), FAILED);
-    cluster.settle();
+    cluster.apply_outstanding();
     assert_eq!((load(&peer, 3), load(&peer, 4)), (0, 0));
     assert_eq!(cluster.counters().errors_undone, 2);
 }
@@ -53,7 +53,7 @@ fn effect_after_error() {
     // The staging slot belongs to the caller again, so its new content must not be written.
     engine.staged(local(0, 0, 1)).unwrap().fill(9);
     let completed_ns = engine.now_ns();
-    let landed_ns = cluster.settle();
+    let landed_ns = cluster.apply_outstanding();
     assert_eq!(load(&peer, 4), 7);
     assert!((completed_ns + 1..=completed_ns + 50_000).contains(&landed_ns));
     let counters = cluster.counters();
@@ -75,7 +75,7 @@ fn late_effects_occupy_no_depth() {
     let counters = cluster.counters();
     assert_eq!(counters.errors_late + counters.errors_undone, 160);
     assert!(counters.errors_late >= 16);
-    cluster.settle();
+    cluster.apply_outstanding();
     assert_eq!(load(&peer, 0), counters.errors_late);
     assert_eq!(cluster.counters().late_effects, counters.errors_late);
     // No effect is late any more, so the next one can be.
@@ -212,7 +212,7 @@ fn dying_engine_flushes_then_reports() {
         assert_eq!((counters.flushed, counters.deaths, counters.lost_owners), (8, 1, 0));
         assert_eq!(load(&peer, 0), 12, "flushed at once, before any effect");
         assert!(add(&mut peer, word(0, 1), 1).is_ok(), "the others work on");
-        cluster.settle();
+        cluster.apply_outstanding();
         sums.push(load(&peer, 0) - 12);
         late += cluster.counters().late_effects;
     }
@@ -273,6 +273,6 @@ fn dropped_engine_may_apply_operations() {
     let (cluster, [mut engine, peer]) = with(Faults::none());
     (0..16).for_each(|token| engine.fetch_add(Token(token), word(1, 0), 1).unwrap());
     drop(engine);
-    cluster.settle();
+    cluster.apply_outstanding();
     assert!((1..16).contains(&load(&peer, 0)), "{}", load(&peer, 0));
 }

@@ -153,7 +153,7 @@ fn driven(config: Config, script: u64) -> Run {
         reported[who].turn(&mut engines[who], &mut rng);
     }
     engines.iter_mut().zip(&mut reported).for_each(|(engine, of)| of.poll_all(engine));
-    cluster.settle();
+    cluster.apply_outstanding();
     assert_eq!(allocations() - before, 0);
     let sum = engines[0].window()[0].load(Acquire);
     let mut olds: Vec<u64> = reported.iter().flat_map(|of| of.olds.clone()).collect();

@@ -115,7 +115,7 @@ impl Builder {
     fn window(&self, members: &Members, one_machine: bool) -> Result<(Window, Info), OpenError> {
         let words = self.sizes.window_words;
         let window = Window::allocate(members.comm, words)?;
-        let info = Info::of(&window);
+        let info = Info::from_window(&window);
         refuse_crash(&info, one_machine)?;
         Ok((window, info))
     }

@@ -73,7 +73,7 @@ impl fmt::Display for Info {
 
 impl Info {
     /// Returns the info of an open window.
-    pub(super) fn of(window: &Window) -> Self {
+    pub(super) fn from_window(window: &Window) -> Self {
         let version = library_version();
         let found = component_of_window(window.handle());
         let has_choice = found.as_ref().is_some_and(|(_, file)| mentions_choice(file));

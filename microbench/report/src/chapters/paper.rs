@@ -53,12 +53,12 @@ fn at_each_chunk(here: &[Series], line: &str, value: fn(&Figure) -> f64) -> Vec<
         let figures = paper::latencies();
         let same = figures.iter().filter(|figure| figure.chunk_buckets == chunk_buckets);
         let points = same.map(|figure| [figure.load_factor(), value(figure)]).collect();
-        of_paper(line, Series::of_chunk(chunk_buckets, points))
+        paper_series(line, Series::with_chunk(chunk_buckets, points))
     };
     chunks.into_iter().map(of_chunk).collect()
 }
 
-fn of_paper(line: &str, figures: Series) -> Series {
+fn paper_series(line: &str, figures: Series) -> Series {
     Series { line: line.to_owned(), ..figures }
 }
 
@@ -89,7 +89,7 @@ fn throughput(workload: paper::Workload) -> Chart {
         let hue = name(row.count("ranks_per_machine")?);
         Some(Series::of(hue, [row.number("machines")?, rate / 1e6]))
     });
-    chart.beside(move |here| {
+    chart.with_paper_series(move |here| {
         let figures = paper::throughputs();
         let of_hue = |hue: &String| {
             let same = figures.iter().filter(|figure| {
@@ -97,7 +97,7 @@ fn throughput(workload: paper::Workload) -> Chart {
             });
             let points = same.map(|figure| [f64::from(figure.machines), figure.ops_per_s / 1e6]);
             let (hue, points) = (hue.clone(), points.collect());
-            of_paper(CLUSTER, Series { hue, points, ..Series::default() })
+            paper_series(CLUSTER, Series { hue, points, ..Series::default() })
         };
         distinct(here.iter().map(|series| &series.hue)).into_iter().map(of_hue).collect()
     })

@@ -19,8 +19,8 @@ row! {
         ranks: u32 => ("ranks", text, full()),
         operations: u64 = "of all ranks in one run",
         pub(super) median_ops_per_s: f64 = "of all ranks, median of the runs" => ("M ops/s", millions),
-        min_ops_per_s: f64 = "of the slowest run" => ("least", millions, full()),
-        max_ops_per_s: f64 = "of the fastest run" => ("most", millions, full()),
+        min_ops_per_s: f64 = "of the slowest run" => ("min", millions, full()),
+        max_ops_per_s: f64 = "of the fastest run" => ("max", millions, full()),
         mean_latency_ns: f64 = "a rank's time / its operations; no operation is timed alone"
             => ("latency ns", fixed::<1>, note()),
         hits: u64 = "gets that found the key; this and the following counts are those of the median run",

@@ -139,7 +139,7 @@ impl Mpi {
     fn worker(&self, given: &[Worker]) -> Result<PathBuf, String> {
         let given = given.iter().find(|worker| *worker.mpi == *self);
         let given = given.map(|worker| worker.path.clone());
-        let path = given.or_else(|| beside(&env::current_exe().ok()?, self.name));
+        let path = given.or_else(|| worker_path(&env::current_exe().ok()?, self.name));
         path.filter(|path| path.is_file()).ok_or_else(|| {
             let name = self.name;
             format!(
@@ -151,7 +151,7 @@ impl Mpi {
     }
 }
 
-fn beside(exe: &Path, mpi: &str) -> Option<PathBuf> {
+fn worker_path(exe: &Path, mpi: &str) -> Option<PathBuf> {
     let folder = exe.parent()?.parent()?;
     Some(folder.join(mpi).join("release").join(exe.file_name()?))
 }
@@ -250,7 +250,7 @@ mod tests {
             assert!(text.parse::<Worker>().is_err(), "{text}");
         }
         let expected = Path::new("target/mpich/release/probeline").to_owned();
-        assert_eq!(beside(Path::new("target/release/probeline"), "mpich"), Some(expected));
+        assert_eq!(worker_path(Path::new("target/release/probeline"), "mpich"), Some(expected));
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::run_report::{Files, RunReport, fields};
 use crate::table::AlgorithmArgs;
 
 /// Options of jobs whose ranks others start. The command starts the ranks of all columns itself.
-const MEETING: [&str; 7] =
+const RENDEZVOUS: [&str; 7] =
     ["two-nodes", "port", "exchange", "rendezvous", "rank", "secret-file", "allow-remote"];
 
 /// Options that the columns determine.
@@ -79,7 +79,7 @@ pub(crate) struct CompareArgs {
 }
 
 fn hide_refused(option: Arg) -> Arg {
-    let mut refused = MEETING.iter().chain(&OF_COLUMNS);
+    let mut refused = RENDEZVOUS.iter().chain(&OF_COLUMNS);
     let is_refused = option.get_long().is_some_and(|name| refused.any(|other| *other == name));
     option.hide(is_refused)
 }
@@ -121,7 +121,7 @@ impl CompareArgs {
             let name = self.columns[at].name();
             return Err(Failure::usage(format!("--columns has {name} twice: leave out one")));
         }
-        let given = MEETING.into_iter().find(|name| Options::given().is_given(name));
+        let given = RENDEZVOUS.into_iter().find(|name| Options::given().is_given(name));
         if given.is_some() || job::is_launched()? {
             let what = given.map_or("a launcher".to_owned(), |name| format!("--{name}"));
             return Err(Failure::usage(format!(
@@ -190,7 +190,7 @@ fn take_turns(args: &CompareArgs, columns: &mut [Column]) -> Result<Vec<CompareR
 fn notes(args: &CompareArgs) -> Vec<String> {
     let rounds = args.rounds;
     let mut notes = vec![
-        format!("x: time / time of the fastest column, median (least to most) of {rounds} rounds"),
+        format!("x: time / time of the fastest column, median (min to max) of {rounds} rounds"),
         "READ, WRITE, CAS, FAA: p50 of bench-latency; found, inserted: mean of find-or-puts on all \
          ranks"
             .to_owned(),

@@ -24,7 +24,7 @@ pub(super) struct Recorder {
     histogram: Histogram<u64>,
     batch_ns: u64,
     batch_operations: u64,
-    longest_ns: u64,
+    max_ns: u64,
     clock_ns: u64,
     cut: bool,
 }
@@ -48,15 +48,15 @@ impl Recorder {
         let mut histogram = Histogram::new_with_max(MAX_NS, 3)?;
         // A fixed size, so that the histogram does not allocate during a measurement.
         histogram.auto(false);
-        let (batch_ns, batch_operations, longest_ns) = (0, 0, 0);
-        Ok(Self { histogram, batch_ns, batch_operations, longest_ns, clock_ns, cut: false })
+        let (batch_ns, batch_operations, max_ns) = (0, 0, 0);
+        Ok(Self { histogram, batch_ns, batch_operations, max_ns, clock_ns, cut: false })
     }
 
     pub(super) fn add(&mut self, other: &Self) -> Result<()> {
         self.histogram.add(&other.histogram)?;
         self.batch_ns += other.batch_ns;
         self.batch_operations += other.batch_operations;
-        self.longest_ns = self.longest_ns.max(other.longest_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
         self.cut |= other.cut;
         Ok(())
     }
@@ -91,7 +91,7 @@ impl Recorder {
                 let start = now(context);
                 operation(context, item)?;
                 let took = (now(context) - start).saturating_sub(self.clock_ns);
-                self.longest_ns = self.longest_ns.max(took);
+                self.max_ns = self.max_ns.max(took);
                 self.histogram.saturating_record(took);
             }
             if took < limit_ns / BATCH_SHARE {
@@ -150,20 +150,20 @@ impl Recorder {
 
     /// Returns the row of an operation without a table.
     pub(super) fn row(&self, operation: &str) -> LatencyRow {
-        let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.longest_ns);
+        let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.max_ns);
         let recorded = self.histogram.iter_recorded();
         LatencyRow {
             operation: operation.to_owned(),
             operations: self.batch_operations + self.histogram.len(),
-            min_ns: self.histogram.min().min(self.longest_ns),
+            min_ns: self.histogram.min().min(self.max_ns),
             mean_ns: self.mean_ns(),
             p50_ns: at(0.5),
             p90_ns: at(0.9),
             p99_ns: at(0.99),
             p99_9_ns: at(0.999),
-            max_ns: self.longest_ns,
+            max_ns: self.max_ns,
             histogram: recorded
-                .map(|at| [at.value_iterated_to().min(self.longest_ns), at.count_at_value()])
+                .map(|at| [at.value_iterated_to().min(self.max_ns), at.count_at_value()])
                 .collect(),
             cut: self.cut,
             ..LatencyRow::default()

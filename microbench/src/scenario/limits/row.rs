@@ -16,8 +16,8 @@ row! {
         in_flight: Option<u32> = "1 is a roundtrip; a result gives the address of the next operation"
             => ("in flight", text, note()),
         median_ops_per_s: f64 = "median of the rounds" => ("M ops/s", millions),
-        min_ops_per_s: f64 = "least of the rounds" => ("least", millions, full()),
-        max_ops_per_s: f64 = "greatest of the rounds" => ("most", millions, full()),
+        min_ops_per_s: f64 = "least of the rounds" => ("min", millions, full()),
+        max_ops_per_s: f64 = "greatest of the rounds" => ("max", millions, full()),
         mean_ns: f64 = "the time of one rank, or of the transport, for one operation" => ("ns", fixed::<1>, note()),
     }
 

@@ -13,7 +13,7 @@ row! {
         digits: Option<u8> = "significant digits of the inputs of the chemistry"
             => {"digits", SurrogateRow::digits_name, note()},
         ranks: u32 => ("ranks", text, full()),
-        questions: u64 = "results of the chemistry, one a cell and step" => ("results", text, full().note()),
+        results: u64 = "results of the chemistry, one a cell and step" => ("results", text, full().note()),
         hits: u64 = "results that the cache had",
         hit_share: Option<f64> = "results that were not computed / results" => ("hit rate", percent, note()),
         computed: u64 = "results that were computed" => ("computed", text),
@@ -57,7 +57,7 @@ impl SurrogateRow {
         Self {
             digits,
             ranks,
-            questions: tally.inputs,
+            results: tally.inputs,
             hits: tally.hits,
             hit_share: cached.then(|| 1.0 - tally.solved as f64 / tally.inputs.max(1) as f64),
             computed: tally.solved,
@@ -90,7 +90,7 @@ impl SurrogateRow {
             grid.columns,
             grid.rows,
             counted(without.ranks.into(), "rank"),
-            thousands(without.questions),
+            thousands(without.results),
             time(without.seconds * 1e9),
         );
         let with = rows.iter().filter_map(|row| {

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 /// Candidates without a cache in the last rounds, where each also has one.
 const FINALISTS: usize = 8;
 /// The operations of the first runs as a share of those of the last ones.
-const SHORTEST: u32 = 16;
+const FIRST_RUN_DIVISOR: u32 = 16;
 /// Differences below this share count as noise, and the simpler candidate is chosen.
 const TOLD_APART: f64 = 0.02;
 
@@ -72,7 +72,7 @@ impl TuneArgs {
     ) -> Result<Found> {
         let goal = self.goal;
         let mut left = candidates(self.probe_limit(), &self.depths(), self.direct());
-        let mut operations = (self.operations() / SHORTEST).max(1);
+        let mut operations = (self.operations() / FIRST_RUN_DIVISOR).max(1);
         while left.len() > FINALISTS {
             let doing = format!("{} candidates", left.len());
             let mut timings = bench.rounds(&left, 1, operations, &doing, exchange)?;

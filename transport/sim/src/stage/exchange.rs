@@ -97,7 +97,7 @@ impl Stage {
         let Some(calls) = calls.collect::<Option<Vec<_>>>() else { return };
         let latest_ns = schedule.bodies.iter().map(|body| body.at_ns).max().unwrap_or(0);
         let leave_ns = latest_ns.saturating_add(self.cluster.config().model.barrier_ns);
-        self.cluster.meet(leave_ns);
+        self.cluster.advance_to(leave_ns);
         let outcome = gather(&calls).map(|gathered| schedule.gathered = gathered);
         schedule.end_calls(outcome, leave_ns);
     }

@@ -12,16 +12,16 @@ use crate::failure::{Failure, Result};
 
 /// Rendezvous of ranks that this command does not start itself.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = heading::MEETING)]
-pub(crate) struct MeetingArgs {
+#[command(next_help_heading = heading::RENDEZVOUS)]
+pub(crate) struct RendezvousArgs {
     /// How ranks meet [default: at --rendezvous if given, else by the service of the launcher that
     /// started several ranks, else this command starts the ranks]
     #[arg(long = "exchange", value_enum, value_name = "EXCHANGE")]
     pub(crate) exchange: Option<ExchangeName>,
 
     /// Address where ranks meet over TCP: rank 0 listens there, the others connect
-    #[arg(long, value_name = "HOST:PORT")]
-    pub(crate) rendezvous: Option<String>,
+    #[arg(id = "rendezvous", long = "rendezvous", value_name = "HOST:PORT")]
+    pub(crate) address: Option<String>,
 
     /// Rank of this process, if no launcher sets it
     #[arg(long, value_name = "RANK", requires = "rendezvous")]
@@ -57,7 +57,7 @@ pub(crate) enum ExchangeName {
     Spawn,
 }
 
-impl MeetingArgs {
+impl RendezvousArgs {
     pub(crate) fn server(&self) -> Option<Server> {
         match self.exchange? {
             ExchangeName::Pmix => Some(Server::Pmix),
@@ -67,7 +67,7 @@ impl MeetingArgs {
     }
 
     pub(super) fn check(&self, two_nodes: bool) -> Result<()> {
-        let meets = self.rendezvous.is_some() || two_nodes;
+        let meets = self.address.is_some() || two_nodes;
         let advice = match self.exchange {
             Some(ExchangeName::Tcp) if !meets => {
                 "--exchange tcp: say where ranks meet with --rendezvous HOST:PORT"
