@@ -71,7 +71,7 @@ install-c *args:
 huge-pages:
     echo advise | $([ "$(id -u)" = 0 ] || echo sudo) tee /sys/kernel/mm/transparent_hugepage/shmem_enabled
 
-# Simulate the paper's experiments on a cluster, in virtual time; --paper prints its figures beside them
+# Simulate the paper's experiments on a cluster, in virtual time; --paper-figures prints its figures beside them
 simulate *args:
     cargo run --release --quiet -- simulate "$@"
 

@@ -11,6 +11,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::digest::Digest;
+use crate::failure::{Failure, Result};
 use crate::tuning_file::TuningFile;
 
 /// The maximum length of a value that is compared as text; a longer value is compared by its
@@ -71,6 +72,14 @@ impl Options {
 
     pub(crate) fn command(&self) -> &str {
         &self.command
+    }
+
+    /// Refuses options that the user gave and that would have no effect; `why` follows their name.
+    pub(crate) fn refuse(options: &[&str], why: &str) -> Result<()> {
+        match options.iter().find(|name| Self::given().is_given(name)) {
+            Some(name) => Err(Failure::usage(format!("--{name} {why}: leave it out"))),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn is_given(&self, name: &str) -> bool {
@@ -302,9 +311,10 @@ pub(crate) mod tests {
     #[test]
     fn argv_keeps_lists_and_repetitions() {
         let line =
-            ["compare", "--worker", "mpich=a b", "--worker=openmpi=c", "--columns", "shm,sim"];
+            ["compare", "--worker", "mpich=a b", "--worker=openmpi=c", "--transports", "shm,sim"];
         let argv = parsed(&line).unwrap().to_argv();
-        let expected = ["--columns", "shm,sim", "--worker", "mpich=a b", "--worker", "openmpi=c"];
+        let expected =
+            ["--transports", "shm,sim", "--worker", "mpich=a b", "--worker", "openmpi=c"];
         assert_eq!(argv, expected);
         let line = ["explore", "--seed", "2", "--", "--net.pnml"];
         assert_eq!(parsed(&line).unwrap().to_argv(), ["--seed", "2", "--", "--net.pnml"]);

@@ -50,10 +50,12 @@ pub(crate) fn with_defaults(
             "--tuning describes a table, and {name} uses none: leave it out"
         )));
     }
-    if matches.try_get_one::<bool>("paper").ok().flatten() == Some(&true) {
-        return Err(Failure::usage(
-            "--paper and --tuning choose different algorithms: leave out one of the two options",
-        ));
+    let is_given = |id: &&str| matches.try_get_one::<bool>(id).ok().flatten() == Some(&true);
+    if let Some(paper) = ["paper", "paper_figures"].into_iter().find(is_given) {
+        return Err(Failure::usage(format!(
+            "--{} and --tuning choose different algorithms: leave out one of the two options",
+            paper.replace('_', "-")
+        )));
     }
     let tuning = Tuning::load(path)?;
     let mut given = Vec::new();

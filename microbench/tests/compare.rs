@@ -37,7 +37,7 @@ fn rows<'a>(report: &'a Value, name: &str) -> Vec<&'a Value> {
 fn one_column_fails_alone() {
     let scratch = Scratch::new();
     let files = ["json", "csv"].map(|name| scratch.path(name));
-    let columns = ["compare", "--columns", "sim,shm,shm-posted,osc-sm"];
+    let columns = ["compare", "--transports", "sim,shm,shm-posted,osc-sm"];
     let outputs = ["--json", &files[0], "--csv", &files[1]];
     let options = [&columns[..], &SHORT, &outputs].concat();
     let ended = Running::start(probeline(&options).env("PATH", "")).end();
@@ -70,7 +70,7 @@ fn one_column_fails_alone() {
     assert_eq!(read_rows(&files[1]).len(), 3 * ROWS);
     // The option reaches the benchmarks: an insert in the other rank's part, as half of them are,
     // takes two roundtrips and not one.
-    let paper = ["compare", "--columns", "sim", "--paper", "--json", &files[0]];
+    let paper = ["compare", "--transports", "sim", "--paper", "--json", &files[0]];
     run(&[&paper[..], &SHORT].concat()).printed();
     let report = json(&files[0]);
     let inserted = rows(&report, "sim").into_iter().find(|row| row["measured"] == "inserted");
@@ -85,7 +85,7 @@ fn hanging(scratch: &Scratch, options: &[&str]) -> Running {
     let launcher = scratch.file("mpiexec.mpich", HANGS);
     fs::set_permissions(&launcher, PermissionsExt::from_mode(0o755)).unwrap();
     let worker = format!("mpich={}", env!("CARGO_BIN_EXE_probeline"));
-    let columns = ["compare", "--columns", "sim,mpich", "--worker", &worker];
+    let columns = ["compare", "--transports", "sim,mpich", "--worker", &worker];
     let folder = launcher.trim_end_matches("/mpiexec.mpich");
     Running::start(probeline(&[&columns[..], &SHORT, options].concat()).env("PATH", folder))
 }
@@ -108,17 +108,17 @@ fn signal_reports_finished_measurements() {
 #[test]
 fn refuses_invalid_options() {
     let lines = [
-        ("compare --transport shm", "choose the columns with --columns"),
-        ("compare --columns shm,sim,shm", "--columns has shm twice"),
-        ("compare --columns mpi", "invalid value 'mpi'"),
+        ("compare --transport shm", "choose the columns with --transports"),
+        ("compare --transports shm,sim,shm", "--transports has shm twice"),
+        ("compare --transports mpi", "invalid value 'mpi'"),
         ("compare --two-nodes", "start it without --two-nodes. On two machines run bench-latency"),
         ("compare --rendezvous 127.0.0.1:1 --rank 1", "start it without --rendezvous"),
-        ("compare --columns shm --device a", "--device is for the column verbs: add it"),
+        ("compare --transports shm --device a", "--device is for the column verbs: add it"),
         (
-            "compare --columns shm --ucx-atomics device --ucx-device a",
-            "--ucx-device is for the column ucx-shm, ucx-tcp or ucx-rc: add it to --columns",
+            "compare --transports shm --ucx-atomics device --ucx-device a",
+            "--ucx-device is for the column ucx-shm, ucx-tcp or ucx-rc: add it to --transports",
         ),
-        ("compare --columns ucx-shm --ucx-tls tcp", "--ucx-tls is for the other commands"),
+        ("compare --transports ucx-shm --ucx-tls tcp", "--ucx-tls is for the other commands"),
         ("compare --ranks 1", "another rank's words need two ranks at least: --ranks 2"),
         ("compare --worker lam=a", "write openmpi=PATH or mpich=PATH"),
         ("compare --worker mpich=", "the path of a build with --features mpi is missing"),

@@ -24,7 +24,7 @@ fn measures_rings_and_batches() {
 
 #[test]
 fn bale_runs_each_kernel() {
-    let sizes = ["--size", "90", "--operations", "800", "--degree", "3"];
+    let sizes = ["--size", "90", "--ops", "800", "--degree", "3"];
     for (kernel, sizes) in [
         ("histogram", &sizes[..4]),
         ("index-gather", &sizes[..4]),

@@ -46,7 +46,8 @@ fn bench_map_counts_every_operation() {
 #[test]
 fn measures_all_modes_posted() {
     let options = ["bench-map", "--ops", "100", "--rounds", "1", "--table-size", "1MiB"];
-    let more = ["--workload", "read", "--keys", "uniform", "--transport", "shm", "--full"];
+    let more =
+        ["--workload", "read", "--key-distribution", "uniform", "--transport", "shm", "--full"];
     let report = reported(&[&options[..], &more].concat());
     assert!(report.printed.contains("compare modes posted"), "{}", report.printed);
     let text = |row: &Value, name| row[name].as_str().unwrap().to_owned();

@@ -21,7 +21,7 @@ fn long(scratch: &Scratch) -> Vec<(Vec<String>, &'static str)> {
         ("bench-latency --ops 4000000000 --seconds-per-measurement 60", "READ 8 B"),
         ("bench-throughput --ops 100000 --rounds 999 --table-size 8MiB", "mixed"),
         ("roundtrips --table-size 1GiB", "C 8, load factor"),
-        ("compare --columns shm --rounds 999 --table-size 1MiB", " over shm"),
+        ("compare --transports shm --rounds 999 --table-size 1MiB", " over shm"),
         (&tune, " candidates"),
         (simulate, "mixed on 8 x 4"),
         (&waits, "waiting for all ranks"),

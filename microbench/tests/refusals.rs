@@ -29,7 +29,8 @@ fn help_offers_tuning_with_table() {
 }
 
 /// Invalid command lines, and the permitted values that the error names.
-const REFUSED: [(&str, &str); 64] = [
+const REFUSED: [(&str, &str); 65] = [
+    ("bench-map --key-distribution zipf --workload fill", "is for --workload read, write or mixed"),
     ("explore fms:2 -C 4294967288", "C is a multiple of 8 from 8 to 65536"),
     ("bench-throughput -M 65537", "65537 is not in 1..=65536"),
     ("bench-throughput --key-range 9223372036854775809", "is not in 1..=9223372036854775808"),

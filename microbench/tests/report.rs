@@ -11,7 +11,7 @@ fn runs(scratch: &Scratch) -> Vec<String> {
     let throughput = ["bench-throughput", "--ops", "4000", "--table-size", "2MiB", "--rounds", "2"];
     let limits = ["limits", "--seconds-per-measurement", "0.001"];
     let limits = [&limits[..], &["--table-size", "64KiB", "--rounds", "2"]].concat();
-    let compare = ["compare", "--columns", "shm,shm-posted", "--table-size", "1MiB"];
+    let compare = ["compare", "--transports", "shm,shm-posted", "--table-size", "1MiB"];
     let compare = [&compare[..], &["--rounds", "2", "--ops", "200"]].concat();
     let simulate = ["simulate", "--machines", "2,4", "--ranks-per-machine", "1,4", "--ops", "40"];
     let simulate = [&simulate[..], &["--experiment", "throughput", "--truncate-us"]].concat();

@@ -37,7 +37,7 @@ fn states_deviation_for_paper_only() {
         (&["--profile", "soft-roce"], false),
         (&["--set", "remote.read_word_ps=2000"], false),
         (&["--throughput-chunk-buckets", "8"], false),
-        (&["--filled", "0.5"], false),
+        (&["--throughput-load-factor", "0.5"], false),
         (&["-M", "32"], false),
         (&["--in-flight", "2"], false),
     ] {
@@ -89,7 +89,10 @@ fn states_ratio_and_bound() {
         ["ops_per_s", "bound_ops_per_s", "bound_share"].map(|name| number(&rows[0], name));
     assert!((share - rate / bound).abs() < 1e-9 && (0.9..1.05).contains(&share), "{}", rows[0]);
     let said = format!(" x the paper's 15.0 M/s; {share:.2} of the bound ");
-    assert!(printed.contains(&said) && printed.contains(" M/s, NIC atomics rate\n"), "{printed}");
+    assert!(
+        printed.contains(&said) && printed.contains("\nbound by: NIC atomics rate\n"),
+        "{printed}"
+    );
 }
 
 /// C is two options: throughputs use the file's C if only that of latencies is given.
@@ -160,13 +163,18 @@ fn refuses_invalid_simulations() {
         ("simulate --machines 0", "0 is not in 1..=4096"),
         ("simulate --load-factor 0.5,0.4", "load factors must rise"),
         ("simulate --load-factor 0.955", "hundredths from 0.02 to 0.92"),
-        ("simulate --paper --machines 4", "cannot be used with"),
-        ("simulate --paper --load-factor 0.5", "cannot be used with"),
-        ("simulate --paper --throughput-chunk-buckets 8", "cannot be used with"),
-        ("simulate --paper --filled 0.5", "cannot be used with"),
-        ("simulate --paper -M 8", "cannot be used with"),
+        ("simulate --paper-figures --machines 4", "cannot be used with"),
+        ("simulate --paper-figures --load-factor 0.5", "cannot be used with"),
+        ("simulate --paper-figures --throughput-chunk-buckets 8", "cannot be used with"),
+        ("simulate --paper-figures --throughput-load-factor 0.5", "cannot be used with"),
+        ("simulate --paper-figures -M 8", "cannot be used with"),
         ("simulate --truncate-us --in-flight 4", "or give --in-flight 1"),
-        ("simulate --experiment throughput --load-factor 0.9,0.1", "load factors must rise"),
+        ("simulate --experiment throughput --load-factor 0.9", "--load-factor is for latencies"),
+        ("simulate --experiment latency --in-flight 2", "--in-flight is for throughputs"),
+        (
+            "simulate --experiment latency --throughput-load-factor 0.5",
+            "--throughput-load-factor is for throughputs, not for --experiment latency: leave it out",
+        ),
         ("simulate --throughput-chunk-buckets 12", "C is a multiple of 8"),
         ("simulate -C 12", "C is a multiple of 8 from 8 to 4096"),
         ("simulate -C 8192", "C is a multiple of 8 from 8 to 4096"),
@@ -182,6 +190,6 @@ fn refuses_invalid_simulations() {
         ),
     ];
     refuses(1, &lines);
-    let refused = run(&["simulate", "--paper", "--profile", "shm"]).failed();
+    let refused = run(&["simulate", "--paper-figures", "--profile", "shm"]).failed();
     assert!(refused.contains("--set QUANTITY") && !refused.contains("--machines"), "{refused}");
 }

@@ -163,7 +163,7 @@ fn refuses_meaningless_options() {
         (&["limits", "--tuning", &file][..], "and limits uses none"),
         (&["tune", "--tuning", &file], "leave it out"),
         (&["bench-throughput", "--paper", "--tuning", &file], "leave out one of the two"),
-        (&["simulate", "--paper", "--tuning", &file], "leave out one of the two"),
+        (&["simulate", "--paper-figures", "--tuning", &file], "leave out one of the two"),
         (
             &["simulate", "--profile", "shm", "--machines", "1", "--tuning", &file],
             "not how many a CPU does at once: give --in-flight 1",

@@ -1,11 +1,14 @@
 //! Findings, and the checks that make them: what is read, when it is a problem, and what to do.
 
-use core::fmt;
+use core::{fmt, mem};
 
 use serde::Serialize;
 
 /// The folder of the notes, relative to the root of the repository.
 pub const FOLDER: &str = "firmware-notes";
+/// The maximum characters of a line, and what the further lines of a finding begin with.
+const LINE_CHARS: usize = 100;
+const INDENT: &str = "    ";
 
 /// The result of one check of one subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -146,12 +149,31 @@ impl Finding {
     /// Formats the finding in one line.
     #[must_use]
     pub fn line(&self) -> String {
-        self.lines().join(". ")
+        self.sentences().join(". ")
     }
 
-    /// Formats the finding in one line, or in two if it has a command.
+    /// Formats the finding in lines of at most 100 characters, unless a word is longer: the finding, then
+    /// indented lines with the rest of it and the command.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for sentence in self.sentences() {
+            let mut line = if lines.is_empty() { String::new() } else { INDENT.to_owned() };
+            for (nth, word) in sentence.split(' ').enumerate() {
+                if nth > 0 && line.chars().count() + 1 + word.chars().count() > LINE_CHARS {
+                    lines.push(mem::replace(&mut line, INDENT.to_owned()));
+                } else if nth > 0 {
+                    line.push(' ');
+                }
+                line += word;
+            }
+            lines.push(line);
+        }
+        lines
+    }
+
+    /// Returns the finding, and the command if it has one; the note is at the end.
+    fn sentences(&self) -> Vec<String> {
         let Self { check, subject, verdict, seen, .. } = self;
         let mut finding = format!("{:<8} {subject}, {check}: {seen}", verdict.to_string());
         if let Some(consequence) = &self.consequence {

@@ -29,7 +29,7 @@ pub enum Error {
     /// An operation of a throughput probed M chunks and found no empty bucket.
     #[error(
         "M = {max_chunks} chunks of C = {chunk_buckets} do not reach an empty bucket on a table \
-         filled to {:.2}; give a larger M, -M, or a lower load factor, --filled",
+         filled to {:.2}; give a larger M, -M, or a lower load factor, --throughput-load-factor",
         f64::from(*.load_percent) / 100.0
     )]
     NoRoom {

@@ -1,5 +1,5 @@
 //! Compares the simulation of the paper's cluster to the paper's figures: a subset of the
-//! comparison of `probeline simulate --paper`.
+//! comparison of `probeline simulate --paper-figures`.
 
 use probeline_profile::paper::{self, Workload};
 use probeline_profile::{Profile, Shape};

@@ -121,17 +121,9 @@ impl JobArgs {
         self.check_table_size(launched, chunk_buckets)
     }
 
-    /// Refuses options that the user gave and that would have no effect; `why` follows their name.
-    pub(crate) fn refuse(&self, options: &[&str], why: &str) -> Result<()> {
-        match options.iter().find(|name| Options::given().is_given(name)) {
-            Some(name) => Err(Failure::usage(format!("--{name} {why}: leave it out"))),
-            None => Ok(()),
-        }
-    }
-
     /// As [`resolve`](Self::resolve), for a command without a table.
     pub(crate) fn resolve_without_table(&mut self) -> Result<()> {
-        self.refuse(&["table-size"], "is not for this command")?;
+        Options::refuse(&["table-size"], "is not for this command")?;
         self.resolve(Size::mib(1), Size::mib(1), &[])
     }
 
@@ -140,7 +132,7 @@ impl JobArgs {
         let two_nodes = self.nodes.two_nodes.is_some();
         self.rendezvous.check(two_nodes)?;
         if !two_nodes && self.rendezvous.address.is_none() {
-            self.refuse(&["secret-file"], "is for --rendezvous or --two-nodes")?;
+            Options::refuse(&["secret-file"], "is for --rendezvous or --two-nodes")?;
         }
         // With --exchange pmix or pmi, and over MPI, a job may have one rank.
         let its_own = self.rendezvous.server().is_some() || self.transport == TransportName::Mpi;
@@ -188,14 +180,14 @@ impl JobArgs {
         transports: &[&str],
         chunk_buckets: u32,
     ) -> Result<()> {
-        let why = "is for the other commands, choose the columns with --columns";
-        self.refuse(&["transport", "ucx-tls"], why)?;
+        let why = "is for the other commands, choose the columns with --transports";
+        Options::refuse(&["transport", "ucx-tls"], why)?;
         let columns = ["verbs", "ucx-shm, ucx-tcp or ucx-rc", "sim"];
         for (&(heading, its), columns) in heading::OF_TRANSPORTS.iter().zip(columns) {
             let chosen = transports.iter().any(|transport| its.contains(transport));
             if let Some(option) = Options::given().given_under(heading).filter(|_| !chosen) {
                 return Err(Failure::usage(format!(
-                    "{option} is for the column {columns}: add it to --columns, or leave the \
+                    "{option} is for the column {columns}: add it to --transports, or leave the \
                      option out"
                 )));
             }
@@ -241,7 +233,7 @@ impl JobArgs {
         let options = ["two-nodes", "exchange", "rendezvous", "secret-file", "rendezvous-timeout"];
         let why = "has no effect over MPI, whose launcher starts the ranks and which connects them \
                    itself";
-        self.refuse(&options, why)
+        Options::refuse(&options, why)
     }
 
     /// Returns the number of ranks that certainly run on this machine, whose memory holds their

@@ -9,6 +9,7 @@ use probeline_report::results::row;
 use super::{report_job, without_cpu_time};
 use crate::cli::{JobArgs, name};
 use crate::failure::{Failure, Result};
+use crate::options::Options;
 use crate::run_report::fields;
 use crate::units::{rate, thousands};
 
@@ -29,7 +30,7 @@ pub(crate) struct BaleArgs {
 
     /// Adds or reads of a rank, of histogram and index-gather [default: 5000000]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1 << 32))]
-    operations: Option<u64>,
+    ops: Option<u64>,
 
     /// Elements of a row beside the diagonal one, of toposort; edges of a vertex to lower ones, of triangles;
     /// on average [default: 10]
@@ -66,17 +67,17 @@ impl BaleArgs {
         use KernelName::{Histogram, IndexGather, Randperm, Toposort, Triangles};
         let others: &[&str] = match self.kernel {
             Histogram | IndexGather => &["degree", "kron"],
-            Randperm => &["operations", "degree", "kron"],
-            Toposort => &["operations", "kron"],
-            Triangles => &["operations"],
+            Randperm => &["ops", "degree", "kron"],
+            Toposort => &["ops", "kron"],
+            Triangles => &["ops"],
         };
-        self.job.refuse(others, &format!("is not for {}", name(self.kernel)))?;
+        Options::refuse(others, &format!("is not for {}", name(self.kernel)))?;
         if let Some(stars) = &self.kron {
             return Ok(Kernel::Triangles(Graph::Stars(stars.clone())));
         }
         // The sizes of bale.
         let mut size = |default| *self.size.get_or_insert(default);
-        let mut operations = || *self.operations.get_or_insert(5_000_000);
+        let mut operations = || *self.ops.get_or_insert(5_000_000);
         let mut degree = || *self.degree.get_or_insert(10);
         Ok(match self.kernel {
             Histogram => Kernel::Histogram { words: size(10_000), updates: operations() },
@@ -134,7 +135,7 @@ pub(crate) fn run(mut args: BaleArgs) -> Result<()> {
     })?;
     let Some((mut report, files, outcome)) = reported else { return Ok(()) };
     let row = args.row(&outcome);
-    report.parameters(fields!(args; size, operations, degree));
+    report.parameters(fields!(args; size, ops, degree));
     report.parameter("kron", args.kron.as_ref().map(ToString::to_string));
     let BaleRow { kernel, operations, seconds, operations_per_s, .. } = &row;
     let triangles = row.triangles.map(|count| format!("{} triangles, ", thousands(count)));

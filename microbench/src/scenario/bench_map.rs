@@ -15,6 +15,7 @@ use super::report_job;
 use crate::cli::{JobArgs, MAX_ROUNDS, TransportName, name, on_off, one_of, rounds, within};
 use crate::failure::Result;
 use crate::keys::Keys;
+use crate::options::Options;
 use crate::progress::Progress;
 use crate::run_report::{answer, fields, side_by_side};
 use crate::series::Run;
@@ -45,7 +46,7 @@ pub(crate) struct MapArgs {
     /// Distributions of the keys of read, write and mixed, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME,...")]
     #[arg(default_value = "uniform,zipf")]
-    keys: Vec<KeysName>,
+    key_distribution: Vec<KeysName>,
 
     /// Load factors to which the map is filled, separated by commas
     #[arg(long = "load-factor", value_delimiter = ',', value_name = "F,...")]
@@ -178,9 +179,13 @@ impl MapArgs {
         filled.max(1)
     }
 
-    /// Checks that the numbers of the keys, which are drawn before the clock starts, fit in memory with
+    /// Checks that the workloads use the options given, and that the numbers of the keys, which are drawn before the clock starts, fit in memory with
     /// the map.
     fn check(&self) -> Result<()> {
+        if self.workload.iter().all(|workload| *workload == Workload::Fill) {
+            let why = "is for --workload read, write or mixed";
+            Options::refuse(&["key-distribution"], why)?;
+        }
         let ranks = u64::from(self.job.ranks);
         let numbers = (u64::from(self.ops) * ranks).max(self.buckets()).saturating_mul(8);
         self.job.check_memory(numbers, &format!("--ops {}: the keys of all ranks", self.ops))
@@ -199,7 +204,7 @@ impl MapArgs {
         for &load_factor in &self.load_factors {
             let of = |workload, keys| Step { mode, direct, workload, keys, load_factor };
             steps.push(of(Workload::Fill, KeysName::Uniform));
-            for &keys in &self.keys {
+            for &keys in &self.key_distribution {
                 let filled = self.workload.iter().filter(|one| **one != Workload::Fill);
                 steps.extend(filled.map(|workload| of(*workload, keys)));
             }

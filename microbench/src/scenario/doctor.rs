@@ -15,7 +15,7 @@ use crate::run_report::{Files, RunReport};
 use crate::terminal;
 
 const AFTER_HELP: &str = "\
-Prints how many findings there are of each verdict, then a line for each finding, broken ones first:
+Prints how many findings there are of each verdict, then each finding, broken ones first:
 what was observed, the consequence for a one-sided table, how to fix or measure it, and the firmware
 note.
 Ends with status 0 if nothing is broken, with 3 if something is, and with 1 or 2 if the machine could
@@ -66,10 +66,7 @@ fn print(findings: &[Finding]) -> io::Result<()> {
         writeln!(out)?;
     }
     for finding in findings.iter().filter(|finding| wanted(finding.verdict)) {
-        let lines = finding.lines();
-        let [first, more @ ..] = &lines[..] else { continue };
-        out.line(first)?;
-        more.iter().try_for_each(|line| out.line(&format!("    {line}")))?;
+        finding.lines().iter().try_for_each(|line| out.line(line))?;
     }
     Ok(())
 }

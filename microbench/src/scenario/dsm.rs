@@ -13,6 +13,7 @@ use super::{report_job, without_cpu_time};
 use crate::cli::{JobArgs, TransportName, name, one_of};
 use crate::failure::{Failure, Result};
 use crate::job::Needs;
+use crate::options;
 use crate::run_report::fields;
 use crate::size::Size;
 
@@ -116,11 +117,11 @@ impl DsmArgs {
     fn protocol(&mut self) -> Result<Protocol> {
         if !self.is_over_sim() {
             let over_sim = ["handler-ns", "flop-ps", "byte-ps"];
-            self.job.refuse(&over_sim, "is for --transport sim")?;
+            options::Options::refuse(&over_sim, "is for --transport sim")?;
         }
         if self.protocol == ProtocolName::OneSided {
             let of_homes = ["diff-depth", "diff-buffer", "read-pages", "handler-ns"];
-            self.job.refuse(&of_homes, "is for --protocol orig or pipe")?;
+            options::Options::refuse(&of_homes, "is for --protocol orig or pipe")?;
             return Ok(Protocol::OneSided);
         }
         let bytes = self.diff_buffer.get_or_insert(Size(32 << 10)).0;
@@ -150,7 +151,7 @@ impl DsmArgs {
             Ocean => &["class", "in-rows", "bodies"],
             Barnes => &["class", "side", "in-rows"],
         };
-        self.job.refuse(others, &format!("is not for {}", name(self.program)))?;
+        options::Options::refuse(others, &format!("is not for {}", name(self.program)))?;
         let program = match self.program {
             Is => Program::Sort(*self.class.get_or_insert(Class::W)),
             Lu => {

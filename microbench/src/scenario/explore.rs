@@ -26,6 +26,7 @@ use crate::digest::Digest;
 use crate::failure::{Failure, REFUTED, Result};
 use crate::interrupt::Interrupt;
 use crate::job::{JobEngine, Needs};
+use crate::options::Options;
 use crate::progress::Progress;
 use crate::run_report::fields;
 use crate::size::Size;
@@ -46,6 +47,7 @@ const PROPERTIES: &str = "Properties";
 
 #[derive(Args, Clone, Debug)]
 #[command(mut_arg("table_size_asked", |option| option.help(TABLE_SIZE_HELP)))]
+#[command(mut_arg("seed", |option| option.help("Seed of the simulator").hide_short_help(true)))]
 pub(crate) struct ExploreArgs {
     /// A PNML file with a place/transition net, or kanban:N, fms:N, philosophers:N, peterson:N
     #[arg(value_hint = ValueHint::FilePath)]
@@ -142,6 +144,10 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     let size = |job: &JobArgs| if grows(job.transport) { TABLE_SIZE } else { TABLE_SIZE_FOR_GOOD };
     args.job.resolve_with(size, &[args.chunks.chunk_buckets])?;
     args.check_growth()?;
+    if args.job.transport != TransportName::Sim && Options::given().is_given("seed") {
+        let why = "--seed is for --transport sim: add that, or leave it out";
+        return Err(Failure::usage(why));
+    }
     args.pipeline.table.check(&[args.chunks.chunk_buckets])?;
     let net = Net::load(&args.model).map_err(|error| match error {
         Error::Parameter(_) => Failure::usage(error.to_string()),
@@ -151,7 +157,7 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     let packing = Packing::wide(&net, &args.states.widths());
     let packing = packing.map_err(|error| failures::unpacked(&net, &error))?;
     if packing.words() > 1 {
-        args.job.refuse(&["one-roundtrip", "cache"], "is for states of at most 63 bits")?;
+        Options::refuse(&["one-roundtrip", "cache"], "is for states of at most 63 bits")?;
     }
     let job = Job { exploration: args.exploration(net, packing, properties), args };
     let (args, exploration) = (&job.args, &job.exploration);

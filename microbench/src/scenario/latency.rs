@@ -57,7 +57,7 @@ pub(crate) struct LatencyArgs {
 
     /// Load factors to measure at, rising, from 0.02 to 0.95
     #[arg(long = "load-factor", default_value = "0.1,0.3,0.5,0.7,0.8,0.9")]
-    #[arg(value_delimiter = ',', value_name = "ALPHA,...")]
+    #[arg(value_delimiter = ',', value_name = "F,...")]
     load_factors: Vec<f64>,
 
     /// Operations in each measurement of READ, WRITE, CAS and FAA

@@ -14,13 +14,26 @@ use probeline_profile::paper::{WORKLOADS, Workload};
 use probeline_profile::{Given, Kind, Profile, Quantity};
 use probeline_simulate::{latency, run_all, throughput};
 
-use crate::cli::{OutputArgs, chunk_buckets, heading, max_chunks, network};
+use crate::cli::{OutputArgs, chunk_buckets, heading, max_chunks, name, network};
 use crate::failure::Result;
+use crate::options::Options;
 use crate::progress::Progress;
 use crate::run_report::{Files, RunReport, fields};
 use crate::table::{MAX_ENTRIES, in_flight, name_of, one_roundtrip, probing, read_ahead};
 use plan::Run;
 use row::SimulateRow;
+
+/// Options that have no effect on a latency.
+const OF_THROUGHPUT: [&str; 6] = [
+    "workload",
+    "in-flight",
+    "truncate-us",
+    "throughput-load-factor",
+    "throughput-chunk-buckets",
+    "ops",
+];
+/// Options that have no effect on a throughput.
+const OF_LATENCY: [&str; 2] = ["load-factor", "chunk-buckets"];
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SimulateArgs {
@@ -46,10 +59,10 @@ pub(crate) struct SimulateArgs {
     /// Simulate everything that the paper's authors measured, on up to 48 machines: each load
     /// factor, number of machines and ranks, and throughputs as with --truncate-us
     #[arg(long, conflicts_with_all = [
-        "machines", "ranks_per_machine", "load_factors", "filled", "throughput_chunk_buckets",
+        "machines", "ranks_per_machine", "load_factors", "throughput_load_factor", "throughput_chunk_buckets",
         "max_chunks",
     ])]
-    paper: bool,
+    paper_figures: bool,
 
     /// Experiment to simulate
     #[arg(long, value_enum, default_value_t = Experiment::All)]
@@ -103,7 +116,7 @@ pub(crate) struct SimulateArgs {
 
     /// Load factor of the table when ranks begin a throughput
     #[arg(long, default_value = "0.01", value_name = "F", value_parser = percent(0, 90))]
-    filled: u32,
+    throughput_load_factor: u32,
 
     /// C of latencies, buckets that one chunk READ transfers: multiples of 8 from 8 to 4096,
     /// separated by commas
@@ -143,6 +156,18 @@ enum Experiment {
     All,
 }
 
+impl Experiment {
+    /// Refuses options of the other experiment, which would have no effect.
+    fn refuse_others(self) -> Result<()> {
+        let (options, of): (&[&str], _) = match self {
+            Self::All => return Ok(()),
+            Self::Latency => (&OF_THROUGHPUT, "throughputs"),
+            Self::Throughput => (&OF_LATENCY, "latencies"),
+        };
+        Options::refuse(options, &format!("is for {of}, not for --experiment {}", name(self)))
+    }
+}
+
 fn workload() -> impl TypedValueParser<Value = Workload> {
     let by_name = |name: String| WORKLOADS.into_iter().find(|workload| workload.name() == name);
     PossibleValuesParser::new(WORKLOADS.map(Workload::name))
@@ -169,6 +194,7 @@ fn percent(least: u32, most: u32) -> impl TypedValueParser<Value = u32> {
 }
 
 pub(crate) fn run(args: SimulateArgs) -> Result<()> {
+    args.experiment.refuse_others()?;
     let profile = args.profile()?;
     let runs = args.runs(&profile)?;
     let at_once = args.at_once(&runs)?;
@@ -226,7 +252,7 @@ impl SimulateArgs {
     }
 
     fn truncates(&self) -> bool {
-        self.truncate_us || self.paper
+        self.truncate_us || self.paper_figures
     }
 
     fn tell_parameters(&self, report: &mut RunReport, profile: &Profile) {
@@ -234,7 +260,7 @@ impl SimulateArgs {
         report.parameter("of_the_papers", verdict::is_papers_setup(self, profile));
         report.parameter("truncate_us", self.truncates());
         report.parameters(fields!(self; throughput_chunk_buckets, max_chunks, seed, in_flight));
-        report.parameter("filled", f64::from(self.filled) / 100.0);
+        report.parameter("throughput_load_factor", f64::from(self.throughput_load_factor) / 100.0);
         report.parameter("ops_per_rank", self.ops);
         report.tuning_file();
         report.parameter("read_ahead", name_of(self.read_ahead));

@@ -44,6 +44,8 @@ fn examine(testbed: &Testbed, before: &str, status: i32, lines: &[&str]) -> Resu
 }
 
 fn prints(output: &str, lines: &[&str]) -> Result<()> {
+    // A finding goes on in indented lines.
+    let output = output.replace("\n    ", " ");
     for line in lines {
         ensure!(output.contains(line), "not printed: {line}\n{output}");
     }
@@ -80,7 +82,7 @@ fn accepts(testbed: &Testbed) -> Result<()> {
 /// Checks the findings in the JSON of a comparison over verbs, whose columns are jobs of their own.
 fn findings_in_results(testbed: &Testbed) -> Result<()> {
     let few = "--rounds 1 --ops 200 --seconds-per-measurement 0.002 --table-size 128KiB";
-    let arguments = format!("compare --columns verbs --ranks 2 {few} --json $SHARE/doctor.json");
+    let arguments = format!("compare --transports verbs --ranks 2 {few} --json $SHARE/doctor.json");
     let json = format!("{}; tr -d '\\n ' <$SHARE/doctor.json", command("probeline", &arguments)?);
     let json = testbed.machine(1).output(&format!("set -e; {json}"), JOB_TIMEOUT)?;
     let device = r#"{"check":"atomics-tried","subject":"rxe0","verdict":"fine","seen":"compare"#;

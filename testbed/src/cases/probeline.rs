@@ -89,7 +89,8 @@ fn table_rows(output: &str) -> Vec<Vec<&str>> {
 
 /// Measures the map in each mode, which checks every value that a get returns. All gets hit.
 fn bench_map(testbed: &Testbed) -> Result<()> {
-    let options = "--table-size 128KiB --ops 64 --rounds 1 --batch 32 --keys uniform --full";
+    let options =
+        "--table-size 128KiB --ops 64 --rounds 1 --batch 32 --key-distribution uniform --full";
     let arguments = format!("bench-map {options} {OVER_VERBS}");
     let output = Ranks::start(testbed, "probeline", 2, &arguments)?.finish()?;
     let (summary, _) = output.split_once("\n\n").context("no summary")?;
@@ -133,8 +134,8 @@ fn programs_print(testbed: &Testbed, rows: &[(&str, &str)]) -> Result<()> {
 const ISX_AND_BALE: &[(&str, &str)] = &[
     ("isx --keys 20000", "40,000 keys sorted"),
     ("isx --keys 2000 --carrier queues", "4,000 keys sorted"),
-    ("bale histogram --size 100 --operations 500", "1,000 operations"),
-    ("bale index-gather --size 100 --operations 2000 --aggregated", "4,000 operations"),
+    ("bale histogram --size 100 --ops 500", "1,000 operations"),
+    ("bale index-gather --size 100 --ops 2000 --aggregated", "4,000 operations"),
     ("bale randperm --size 200", VERIFIED),
     ("bale toposort --size 60 --degree 4 --aggregated", VERIFIED),
     ("bale triangles --kron 1:3x4x5", "287 triangles"),

@@ -77,7 +77,7 @@ fn throughput(workload: paper::Workload) -> Chart {
         &title,
         "Million find-or-puts per second of all ranks of all machines. The paper's program \
          truncated each operation's time to whole microseconds, which makes its figures larger \
-         than the true rate; a simulated run has the same truncation with --truncate-us or --paper.",
+         than the true rate; a simulated run has the same truncation with --truncate-us or --paper-figures.",
     ];
     let name = |ranks: u64| format!("{} a machine", ranks_name(ranks));
     let x = ("machines", Kind::Counts);

@@ -114,7 +114,7 @@ impl ColumnName {
 /// A column and whether it measures.
 pub(super) struct Column {
     pub(super) name: ColumnName,
-    /// Whether `--columns` names it; otherwise it is measured if the machine has it.
+    /// Whether `--transports` names it; otherwise it is measured if the machine has it.
     pub(super) requested: bool,
     pub(super) transport: Vec<String>,
     /// The reason why it measures no more.

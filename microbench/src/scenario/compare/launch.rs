@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn passes_only_transport_options() {
-        let line = "--columns shm,verbs --device=rxe0 --step-timeout 5 --pin none -C 8 --json a \
+        let line = "--transports shm,verbs --device=rxe0 --step-timeout 5 --pin none -C 8 --json a \
                     --sim-roundtrip-ns 5 --direct on --ucx-device rxe0:1 --rendezvous-timeout 9";
         let all = "--direct";
         for (column, expected) in [

@@ -40,7 +40,7 @@ const OF_COLUMNS: [&str; 2] = ["transport", "ucx-tls"];
 pub(crate) struct CompareArgs {
     /// Transports to compare [default: all of this machine, without sim]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME,...")]
-    columns: Vec<ColumnName>,
+    transports: Vec<ColumnName>,
 
     /// Builds of this command with --features mpi: openmpi=PATH or mpich=PATH [default: the folders
     /// openmpi and mpich beside that of this build]
@@ -116,10 +116,10 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<ExitCode> {
 impl CompareArgs {
     /// Checks the options and resolves their defaults.
     fn resolve(&mut self) -> Result<()> {
-        let again = |at: &usize| self.columns[..*at].contains(&self.columns[*at]);
-        if let Some(at) = (0..self.columns.len()).find(again) {
-            let name = self.columns[at].name();
-            return Err(Failure::usage(format!("--columns has {name} twice: leave out one")));
+        let again = |at: &usize| self.transports[..*at].contains(&self.transports[*at]);
+        if let Some(at) = (0..self.transports.len()).find(again) {
+            let name = self.transports[at].name();
+            return Err(Failure::usage(format!("--transports has {name} twice: leave out one")));
         }
         let given = RENDEZVOUS.into_iter().find(|name| Options::given().is_given(name));
         if given.is_some() || job::is_launched()? {
@@ -144,8 +144,8 @@ impl CompareArgs {
     fn columns(&self) -> Vec<Column> {
         // The simulator is the last one.
         let [real @ .., ColumnName::Sim] = ColumnName::value_variants() else { return Vec::new() };
-        let requested = !self.columns.is_empty();
-        let names = if requested { &self.columns } else { real };
+        let requested = !self.transports.is_empty();
+        let names = if requested { &self.transports } else { real };
         names.iter().map(|&name| Column::new(name, requested)).collect()
     }
 }

@@ -13,7 +13,7 @@ row! {
     #[derive(Default)]
     pub(crate) struct ExploreRow {
         model: String = "the file, or the built-in model" => ("model", text),
-        ranks: u32 => ("ranks", text),
+        ranks: u32 => ("ranks", text, full()),
         complete: bool = "false if a signal, violated properties or lack of room ended it",
         states: u64 = "states found" => ("states", text),
         states_not_expanded: u64 = "0 if complete",

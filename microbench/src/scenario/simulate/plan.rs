@@ -77,7 +77,7 @@ impl SimulateArgs {
                 let mut plan = ThroughputPlan::paper(profile, shape, workload)?;
                 plan.setup.table.chunk_buckets = self.throughput_chunk_buckets;
                 self.adapt(profile, &mut plan.setup)?;
-                plan.load_percent = self.filled;
+                plan.load_percent = self.throughput_load_factor;
                 plan.operations = self.ops;
                 let room = (plan.begun() * self.buckets_of_operation()).next_multiple_of(8);
                 let buckets = &mut plan.setup.table.buckets_per_owner;
@@ -89,7 +89,7 @@ impl SimulateArgs {
     }
 
     fn buckets_of_operation(&self) -> u64 {
-        let empty_percent = u64::from(100_u32.saturating_sub(self.filled)).max(1);
+        let empty_percent = u64::from(100_u32.saturating_sub(self.throughput_load_factor)).max(1);
         BUCKETS_OF_OPERATION.max((EMPTY_OF_OPERATION * 100).div_ceil(empty_percent))
     }
 
@@ -121,7 +121,7 @@ impl SimulateArgs {
         of(most).map_err(|missing| {
             let missing = Failure::from(missing).or("with --set QUANTITY=VALUE");
             match of(ONE) {
-                Ok(_) if most > ONE && !self.paper => {
+                Ok(_) if most > ONE && !self.paper_figures => {
                     missing.or("or take one machine, --machines 1, which it knows")
                 }
                 _ => missing,
@@ -138,7 +138,7 @@ impl SimulateArgs {
         }
         if self.truncates() && self.in_flight > 1 {
             return Err(Failure::usage(
-                "--truncate-us and --paper cut the time of operations one at a time: leave them out, \
+                "--truncate-us and --paper-figures cut the time of operations one at a time: leave them out, \
                  or give --in-flight 1",
             ));
         }
@@ -172,16 +172,16 @@ impl SimulateArgs {
         self.adapt(profile, &mut plan.setup)?;
         let each = LATENCY_BUCKETS / u64::from(plan.setup.ranks().max(1));
         plan.setup.table.buckets_per_owner = each.max(MIN_BUCKETS).next_multiple_of(8);
-        if !self.paper {
+        if !self.paper_figures {
             plan.load_percents.clone_from(&self.load_factors);
         }
         Ok(plan)
     }
 
-    /// Returns the requested clusters, or with `--paper` those of the paper's latencies: two ranks
+    /// Returns the requested clusters, or with `--paper-figures` those of the paper's latencies: two ranks
     /// on two machines, and two ranks on one.
     fn latency_shapes(&self) -> Vec<Shape> {
-        if self.paper {
+        if self.paper_figures {
             return [2, 1]
                 .map(|machines| Shape { machines, ranks_per_machine: 2 / machines })
                 .to_vec();
@@ -204,7 +204,8 @@ impl SimulateArgs {
         let shapes = self.shapes();
         wanted
             .flat_map(|workload| {
-                let shapes = if self.paper { papers_shapes(workload) } else { shapes.clone() };
+                let shapes =
+                    if self.paper_figures { papers_shapes(workload) } else { shapes.clone() };
                 shapes.into_iter().map(move |shape| (shape, workload))
             })
             .collect()

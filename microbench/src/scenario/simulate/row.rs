@@ -157,12 +157,9 @@ impl SimulateRow {
 
     /// States the bound of a throughput, and its share.
     pub(super) fn verdict(&self) -> String {
-        let bound = self.bound.as_deref().zip(self.bound_ops_per_s).zip(self.bound_share);
-        match bound {
+        match self.bound_ops_per_s.zip(self.bound_share) {
             None => "no bound in the profile".to_owned(),
-            Some(((name, ops_per_s), share)) => {
-                format!("{share:.2} of the bound {}, {name}", rate(ops_per_s))
-            }
+            Some((ops_per_s, share)) => format!("{share:.2} of the bound {}", rate(ops_per_s)),
         }
     }
 

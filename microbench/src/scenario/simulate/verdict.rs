@@ -1,6 +1,7 @@
 //! The summary and the notes of a report.
 
 use probeline_profile::{Kind, Profile};
+use probeline_report::distinct;
 
 use super::SimulateArgs;
 use super::row::SimulateRow;
@@ -50,6 +51,7 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
     if is_papers_setup(args, profile) {
         notes.extend(fits(rows).into_iter().filter_map(|(_, missed)| missed));
     }
+    notes.extend(bounds(rows));
     notes.extend(full(args, rows));
     notes
 }
@@ -92,7 +94,7 @@ fn fits(rows: &[SimulateRow]) -> Vec<Fit> {
 /// Returns whether the cluster and the parameters are the paper's. For other ones, the deviation
 /// from the paper's figures is meaningless.
 pub(super) fn is_papers_setup(args: &SimulateArgs, profile: &Profile) -> bool {
-    let given = (args.throughput_chunk_buckets, args.max_chunks, args.filled);
+    let given = (args.throughput_chunk_buckets, args.max_chunks, args.throughput_load_factor);
     profile.name() == PROFILE
         && profile.given().all(|(_, given)| given.kind != Kind::Assumed)
         && args.is_paper()
@@ -127,6 +129,12 @@ fn named(places: impl ExactSizeIterator<Item = String>) -> String {
     let others = places.len().saturating_sub(MAX_NAMED);
     let named = places.take(MAX_NAMED).collect::<Vec<_>>().join(", ");
     if others > 0 { format!("{named} and {others} others") } else { named }
+}
+
+/// Names the resources that set the bounds of throughputs.
+fn bounds(rows: &[SimulateRow]) -> Option<String> {
+    let names = distinct(rows.iter().filter_map(|row| row.bound.as_deref()));
+    (!names.is_empty()).then(|| format!("bound by: {}", names.join("; ")))
 }
 
 /// Names the rows where operations found no room within M chunks, which mean values do not show.

@@ -23,14 +23,14 @@ row! {
         times_faster: Option<f64> = "time without the cache / time with it" => ("times faster", fixed::<2>, note()),
         seconds_at_206_us: Option<f64> = "if each computed result took 206 us more; null if `work_us` is 206 or more",
         times_faster_at_206_us: Option<f64> = "times faster if a computed result took 206 us more, as the paper's"
-            => ("at 206 us", fixed::<2>, only_if(|row| row.times_faster_at_206_us.is_some()).note()),
+            => ("at 206 us", fixed::<2>, full().note()),
         compute_ns: Option<f64> = "mean; the cache has the results of cells at rest, which cost more"
             => ("ns computed", fixed::<0>, note()),
         lookup_ns: Option<f64> = "rounding, get and put, mean of all results"
             => ("ns looked up", fixed::<0>, note()),
-        rms_error: Option<f64> = "against no cache / largest value of the field; of the worst field"
-            => ("RMS error", small, note()),
-        max_error: Option<f64> = "the same, of the worst cell" => ("max error", small, note()),
+        rms_error: Option<f64> = "root mean square of the errors of all cells, as max error"
+            => ("RMS error", small, full().note()),
+        max_error: Option<f64> = "of the worst cell, against no cache / largest value of the field; of the worst field" => ("max error", small, note()),
         charge: f64 = "largest charge of a cell's water, in equivalents per litre"
             => ("charge", small, full().note()),
         drift: f64 = "change of an element's amount in the grid that no flow explains / the amount"
@@ -94,17 +94,12 @@ impl SurrogateRow {
             time(without.seconds * 1e9),
         );
         let with = rows.iter().filter_map(|row| {
-            let at_206_us = row
-                .times_faster_at_206_us
-                .map_or_else(String::new, |times| format!("; {} at 206 us", significant(times)));
             Some(format!(
-                "with it and {}, {} times as fast ({}{at_206_us}): hit rate {:.1} %, error {} (RMS), \
-                 {} (largest)",
+                "{}: {} times as fast ({}), hit rate {:.1} %, error at most {}",
                 counted(row.digits?.into(), "digit"),
                 significant(row.times_faster?),
                 saved(row.times_faster?),
                 row.hit_share? * 100.0,
-                small(&row.rms_error),
                 small(&row.max_error),
             ))
         });

@@ -45,7 +45,7 @@ const MIN_BUCKETS: u64 = 1 << 14;
 #[command(mut_arg("table_size_asked", |option| with_default(option, "128MiB, over verbs 1MiB")))]
 pub(crate) struct TuneArgs {
     /// Buckets of the table that are occupied, 0.02 to 0.95
-    #[arg(long, default_value_t = 0.5, value_name = "ALPHA", value_parser = within("a number", 0.02..=0.95))]
+    #[arg(long, default_value_t = 0.5, value_name = "F", value_parser = within("a number", 0.02..=0.95))]
     load_factor: f64,
 
     /// Operations that insert, 0 to 1; the others find keys of the table, each with the same

@@ -8,7 +8,7 @@
 //! least largest deviation. Latencies of one machine determine `local`; those of two machines
 //! `remote.read_base_ns`, `remote.read_word_ps`, `remote.long_read_ns`, `remote.atomic_ns` and
 //! `rank.reads_per_s`; throughputs of the mixed workload, means of three runs, the costs of idle owners,
-//! jitter, neighbours and further machines. `probeline simulate --paper`
+//! jitter, neighbours and further machines. `probeline simulate --paper-figures`
 //! prints the deviation of each figure, fitted or not. `soft-roce` and `shm` were measured,
 //! the former between virtual machines; the example `measured` prints a profile from results of
 //! `probeline bench-latency` and `limits`.
