@@ -10,7 +10,7 @@ export PROBELINE_COMMIT := `git describe --always --dirty 2>/dev/null || true`
 default:
     @just --list --unsorted
 
-# Measure latency on two nodes over RDMA: run on the first node, then run what it prints on the second
+# Measure latency on two nodes: run on the first node, then run what it prints on the second
 bench-latency *args:
     cargo run --release -- bench-latency --two-nodes "$@"
 
@@ -34,7 +34,7 @@ bench-queue *args:
 roundtrips *args:
     cargo run --release --quiet -- roundtrips "$@"
 
-# The table beside the machine's limits and other sets; wants 8 GiB of memory
+# Measure the table beside the machine's limits and other sets; needs 8 GiB of memory
 # (glibc asks for huge pages for the other sets, as the table's windows have them)
 bench-speed *args:
     GLIBC_TUNABLES=glibc.malloc.hugetlb=1 \
@@ -48,11 +48,11 @@ limits *args:
 tune *args:
     cargo run --release --quiet -- tune "$@"
 
-# Print a profile for simulate from results of bench-latency and limits: just profile NAME latency.json limits.json
+# Print a profile for simulate from results: just profile NAME latency.json limits.json
 profile *args:
     cargo run --quiet --package probeline-profile --example measured -- "$@"
 
-# Compare latency and throughput over all transports, by turns; MPI needs libopenmpi-dev, libmpich-dev, libclang-14-dev
+# Compare all transports, by turns; MPI needs libopenmpi-dev, libmpich-dev, libclang-14-dev
 compare *args:
     cargo build --release --quiet
     for library in openmpi mpich; do \
@@ -63,7 +63,7 @@ compare *args:
     done
     "${CARGO_TARGET_DIR:-target}/release/probeline" compare "$@"
 
-# Install the C interface, header, libraries and pkg-config file: just install-c PREFIX -- --features mpi
+# Install the C interface: just install-c PREFIX -- --features mpi
 install-c *args:
     capi/install "$@"
 
@@ -71,7 +71,7 @@ install-c *args:
 huge-pages:
     echo advise | $([ "$(id -u)" = 0 ] || echo sudo) tee /sys/kernel/mm/transparent_hugepage/shmem_enabled
 
-# Simulate the paper's experiments on a cluster, in virtual time; --paper-figures prints its figures beside them
+# Simulate the paper's experiments on a cluster, in virtual time; --paper-figures runs all of them
 simulate *args:
     cargo run --release --quiet -- simulate "$@"
 
@@ -103,7 +103,7 @@ isx *args:
 dsm program="lu" *args:
     cargo run --release --quiet -- dsm "$@"
 
-# Compare with other programs (KMC, jellyfish, bcalm, MPI, UCX, Lamellar), by turns: just bench-peers ROUNDS RESULTS.json
+# Compare with other programs (KMC, MPI, Lamellar), by turns: just bench-peers ROUNDS RESULTS.json
 bench-peers *args:
     programs/bench-peers "$@"
 
@@ -133,15 +133,15 @@ quick:
     cargo clippy --workspace --all-targets -- -D warnings
     cargo test --workspace --lib --bins -- --skip model::
 
-# Run the exhaustive model checks of the table and the map; PROBELINE_SCENARIOS=100000 draws more random ones
+# Check models of the table and the map; PROBELINE_SCENARIOS=100000 draws more random ones
 model-check:
     cargo test --package probeline-table --package probeline-map --lib model -- --nocapture
 
-# Test the verbs over Soft-RoCE in virtual machines: --list, --only NAME, --layer NAME (testbed/README.md)
+# Test the verbs in virtual machines: --list, --only NAME, --layer NAME (testbed/README.md)
 vm-test *args:
     cargo run --quiet --package probeline-testbed --bin vm-test -- "$@"
 
-# Measure latency over Soft-RoCE beside perftest and ucx_perftest, and the time until a loss is named: --check, --only NAME
+# Measure latency and losses over Soft-RoCE beside perftest and ucx_perftest: --check, --only NAME
 vm-bench *args:
     cargo run --quiet --package probeline-testbed --bin vm-test -- --bench "$@"
 
@@ -166,7 +166,7 @@ nostd:
 verbs-bindings:
     verbs/sys/generate
 
-# Count the instructions of a READ by the safe verbs and by a loop in C; needs valgrind and libibverbs-dev
+# Count instructions of a READ by safe verbs and by C; needs valgrind and libibverbs-dev
 verbs-cost:
     CARGO_TARGET_DIR=target/cost verbs/cost/measure
 

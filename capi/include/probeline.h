@@ -764,8 +764,8 @@ enum probeline_status probeline_map_check_save(struct probeline_map *map,
                                                const char *name);
 
 // Loads the entries of a file that probeline_map_save() or a program in Rust has written with any number
-// of ranks and buckets, but the same sizes of keys and values and the same `format`. A key that is there
-// keeps its value. Stores what it has done in a structure of `size` bytes, which is
+// of ranks and buckets, but the same sizes of keys and values and the same `format`. A key that is
+// present keeps its value. Stores what it has done in a structure of `size` bytes, which is
 // sizeof(probeline_map_loaded); `loaded` may be NULL. If it fails, the map has some of the entries.
 // Collective.
 enum probeline_status probeline_map_load(struct probeline_map *map,

@@ -182,7 +182,7 @@ pub unsafe extern "C" fn probeline_aggregator_close(
     // SAFETY: the program passes an open aggregator (# Safety).
     match unsafe { with(aggregator, body) } {
         refused @ (PROBELINE_ERROR_INVALID | PROBELINE_ERROR_OTHER_RANK) => refused,
-        // SAFETY: as above.
+        // SAFETY: the program passes an open aggregator and does not use it again (# Safety).
         _ => unsafe { structure::close(aggregator) },
     }
 }

@@ -35,7 +35,7 @@ fn null(what: &str) -> Error {
 /// Returns a place to which to write a result.
 ///
 /// # Safety
-/// `to` is NULL or valid for writes of a `P`, also if it is uninitialized, while the caller's
+/// `to` is NULL or valid for writes of a `P`, even if it is uninitialized, while the caller's
 /// argument is.
 pub(crate) unsafe fn out<'a, P: Copy>(
     to: *mut P,

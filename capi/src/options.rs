@@ -190,7 +190,7 @@ pub(crate) unsafe fn read<O: Options>(from: *const O, init: &str) -> Result<O, E
         return Err(Error::invalid(format_args!("the options have no size: call {init} first")));
     }
     let mut options = O::DEFAULT;
-    // SAFETY: both have so many bytes, and every bit pattern is a value.
+    // SAFETY: both have at least this many bytes, and every bit pattern is a value.
     unsafe {
         let to = core::ptr::from_mut(&mut options).cast::<u8>();
         from.cast::<u8>().copy_to_nonoverlapping(to, size.min(size_of::<O>()));
@@ -222,7 +222,7 @@ mod tests {
         unsafe { write(&raw mut there, 16, &Two::DEFAULT) }.unwrap();
         assert_eq!(there, Two { size: 16, first: 1, second: 77 });
         there.first = 5;
-        // SAFETY: as above.
+        // SAFETY: the structure has the size that it says, or more.
         let read = unsafe { read(&raw const there, "init") }.unwrap();
         assert_eq!((read.first, read.second), (5, 2));
     }

@@ -46,7 +46,7 @@ pub(crate) trait Close {
 pub(crate) trait Structure: Close {
     fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64, Error>;
     fn clear(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error>;
-    /// Operations that were submitted with places for their values.
+    /// Returns the operations that were submitted with places for their values.
     fn submitted(&mut self) -> &mut Submissions;
     /// Makes progress, and stores operations that have ended. Returns their number.
     ///

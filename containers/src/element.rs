@@ -51,7 +51,7 @@ pub trait Element: Sized {
     /// Checks what concerns the transport or the number of operations in flight.
     ///
     /// # Errors
-    /// The reason.
+    /// [`ConfigError`]: a parameter is out of its range, or the elements do not fit the window or a slot.
     fn check(
         _config: &Self::Config,
         _transport: &impl Transport,

@@ -152,7 +152,7 @@ where
     /// value that arrives later could destroy a newer one.
     ///
     /// # Errors
-    /// The operation failed.
+    /// [`Error`]: the owner is lost, the engine has failed, or an operation completed in error.
     pub fn skip(&mut self, host: Owner, ticket: u64) -> Result<bool, Error> {
         self.advance(host, ticket, 1)
     }

@@ -148,7 +148,7 @@ impl Round {
         }
     }
 
-    /// A word of this owner's window behind those of the queue.
+    /// Returns a word of this owner's window behind those of the queue.
     fn record(&self, nth: usize) -> &AtomicU64 {
         let window = self.queue.transport().window();
         &window[window.len() - 2 + nth]

@@ -119,7 +119,8 @@ static HAS_JOINED: AtomicBool = AtomicBool::new(false);
 /// no copies, and any process may join it before, beside and after another.
 ///
 /// # Errors
-/// The reason why this rank cannot take part, with advice. A process that rank 0 spawned can join no
+/// [`JoinError`], with advice: no launcher or secret, an address that cannot be used, ranks that differ or
+/// are missing, or a time limit. A process that rank 0 spawned can join no
 /// second job of several ranks, and a process that has joined such a job can start no copies of itself.
 pub fn join(options: Options) -> Result<Job, JoinError> {
     let Options { start, parameters, secret, limits } = options;

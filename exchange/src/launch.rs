@@ -136,7 +136,7 @@ impl Launch {
         Self::from_lookup(variable)
     }
 
-    /// As [`from_env`](Self::from_env), if the launcher started several processes.
+    /// Reads the environment as [`from_env`](Self::from_env) does, if the launcher started several processes.
     ///
     /// # Errors
     /// [`JoinError`] if the variables are inconsistent.

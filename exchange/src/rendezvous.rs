@@ -30,7 +30,8 @@ impl Rendezvous {
     /// other parameters ends the job on both sides.
     ///
     /// # Errors
-    /// The reason why the job cannot start, within the time limit on rank 0. A rank that has joined
+    /// An invalid specification or address, ranks that differ in size or parameters, or missing ones, within
+    /// the time limit on rank 0. A rank that has joined
     /// waits as long as rank 0 does, to receive the numbers of the missing ranks.
     pub(crate) fn join(&self, spec: &JobSpec) -> Result<Job, JoinError> {
         spec.check()?;

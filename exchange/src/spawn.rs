@@ -43,8 +43,8 @@ pub(crate) const EXIT_LIMIT: Duration = Duration::from_secs(2);
 /// free port of 127.0.0.1.
 ///
 /// # Errors
-/// The reason why the job cannot start. A process that exits before it has joined is detected
-/// immediately. On an error all started processes are killed.
+/// A process cannot be started or exits before it has joined, or the time limit is over. Such an
+/// exit is detected immediately. On an error all started processes are killed.
 pub(crate) fn spawn(
     ranks: u32,
     arguments: &[OsString],

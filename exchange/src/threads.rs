@@ -34,7 +34,7 @@ pub fn threads(owners: u32) -> Vec<Thread> {
     threads_within(owners, THREADS_LIMIT)
 }
 
-/// As [`threads`]; a call waits at most `limit`.
+/// Creates the exchanges that [`threads`] does; a call waits at most `limit`.
 #[must_use]
 pub fn threads_within(owners: u32, limit: Duration) -> Vec<Thread> {
     let round = Round {

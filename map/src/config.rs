@@ -96,7 +96,7 @@ impl Config {
         buckets.saturating_add(self.lock_words())
     }
 
-    /// Words of each window behind the buckets: the line of the part's lock, if there is one.
+    /// Returns the words of each window behind the buckets: the line of the part's lock, if there is one.
     const fn lock_words(&self) -> u64 {
         if matches!(self.mode, Mode::PartLocks) { LINE_WORDS as u64 } else { 0 }
     }

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    /// Bytes that look random, from a number.
+    /// Returns bytes that look random, from a number.
     fn noise(number: u64, bytes: usize) -> Vec<u8> {
         let mut state = number;
         let words = core::iter::repeat_with(|| {

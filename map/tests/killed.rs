@@ -125,7 +125,7 @@ const MAX_TICKS: u32 = 40;
 
 const OPERATIONS_AT_ONCE: usize = 4;
 
-/// Some requests of each kind.
+/// Makes some requests of each kind.
 fn step(map: &mut Client, rng: &mut Rng) {
     let numbers: [u64; OPERATIONS_AT_ONCE] = core::array::from_fn(|_| rng.below(KEYS));
     let (keys, put) = (numbers.map(key), rng.bits() >> 8);

@@ -55,7 +55,7 @@ fn roundtrips_by_mode() {
     assert_eq!(of(Mode::Unlocked), [1, 2, 1, 2, 1, 2]);
 }
 
-/// Owner 1 puts a key and stops while it has the lock.
+/// Puts a key by owner 1, which stops while it has the lock.
 fn stops_with_lock(mode: Mode) -> (Result<Written, OperationError>, Option<HeldLock>) {
     let config = Config { direct: false, mode, lock_attempts: 20, ..Config::new(1) };
     let cluster = Cluster::new(sim::<u64, u64>(&config, 2, 1)).unwrap();
@@ -134,7 +134,7 @@ fn long(number: u64, put: u64) -> Long {
     core::array::from_fn(|at| (put << 8 | number).wrapping_mul(at as u64 + 1))
 }
 
-/// One CPU puts the same keys over and over, and the other one gets them with `get`. Returns the number
+/// Lets one CPU put the same keys over and over, and the other one get them with `get`. Returns the number
 /// of hits, all of which were put for their keys.
 fn hits_of_a_race(get: impl Fn(&mut LongMap, &[u64; 2]) -> [Option<Long>; 2] + Sync) -> usize {
     let config = Config { direct: true, ..Config::new(16) };

@@ -63,19 +63,36 @@ fn arguments(span: &str) -> Option<Vec<&str>> {
     (is_command && !given.iter().any(is_open)).then_some(given)
 }
 
+/// Returns the anchors of a page: of each heading, in lower case, its letters and digits, with hyphens for
+/// spaces, as GitHub makes them.
+fn anchors(text: &str) -> Vec<String> {
+    let outside = text.split("```").step_by(2).flat_map(str::lines);
+    let headings = outside
+        .filter(|line| line.starts_with('#'))
+        .filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    let anchor = |heading: &str| heading.trim().to_lowercase().chars().filter(kept).collect();
+    headings.map(anchor).map(|anchor: String| anchor.replace(' ', "-")).collect()
+}
+
 #[test]
 fn links_resolve() {
-    for (path, text) in pages() {
+    for (path, text) in &pages() {
         let behind = text.split("](").skip(1);
         for link in behind.filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
-            let file = link.split('#').next().unwrap_or_default();
-            let is_external = link.starts_with("https://") || file.is_empty();
-            let target = path.parent().unwrap().join(file);
-            assert!(is_external || target.exists(), "{}: {link}", path.display());
+            if link.starts_with("https://") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { path } else { &path.parent().unwrap().join(file) };
+            assert!(target.exists(), "{}: {link}", path.display());
+            let has_anchor =
+                || anchors(&fs::read_to_string(target).unwrap()).iter().any(|its| its == anchor);
+            assert!(anchor.is_empty() || has_anchor(), "{}: {link}", path.display());
         }
         let is_source =
             |span: &String| span.contains('/') && span.ends_with(".rs") && !span.contains(' ');
-        for source in code(&text).into_iter().filter(is_source) {
+        for source in code(text).into_iter().filter(is_source) {
             let is_there = source.starts_with("tests/") || top().join(&source).exists();
             assert!(is_there, "{}: {source}", path.display());
         }
@@ -194,6 +211,19 @@ fn comments(source: &str) -> impl Iterator<Item = &str> {
     firsts.filter_map(|(_, line)| comment(line))
 }
 
+/// Returns the names of constants with another word than `MIN` or `MAX` for a bound.
+fn misnamed_bounds(source: &str) -> impl Iterator<Item = &str> {
+    let names = source.lines().filter_map(|line| line.split_once("const ")?.1.split(':').next());
+    let is_bound = |word| matches!(word, "MOST" | "LEAST" | "LONGEST" | "SHORTEST" | "FEWEST");
+    names.filter(move |name| name.split('_').next().is_some_and(is_bound))
+}
+
+/// Returns the safety comments that name no clause.
+fn unclear_safety(source: &str) -> impl Iterator<Item = &str> {
+    let said = source.lines().filter_map(|line| line.trim_start().strip_prefix("// SAFETY: "));
+    said.filter(|said| said.contains("by the contract"))
+}
+
 fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -206,7 +236,7 @@ fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
     }
 }
 
-/// Of pages and help texts, and of the first lines of comments.
+/// Of pages and help texts, and of the first lines of comments; bounds and safety comments of sources too.
 #[test]
 fn uses_field_terms() {
     let mut texts = pages();
@@ -225,7 +255,8 @@ fn uses_field_terms() {
     for path in files {
         let source = fs::read_to_string(&path).unwrap();
         let starts = comments(&source).filter(|line| line.starts_with("What "));
-        assert_eq!(starts.collect::<Vec<_>>(), [""; 0], "{}", path.display());
+        let wrong = starts.chain(misnamed_bounds(&source)).chain(unclear_safety(&source));
+        assert_eq!(wrong.collect::<Vec<_>>(), [""; 0], "{}", path.display());
         texts.extend(comments(&source).map(|line| (path.clone(), line.to_owned())));
     }
     assert!(texts.len() > 5_000, "{}", texts.len());

@@ -68,7 +68,7 @@ pub struct Mapping {
 
 // SAFETY: the memory belongs to the mapping, not to a thread; all access is through atomics.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: all access to the memory is through atomics.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {

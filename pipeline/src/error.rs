@@ -73,7 +73,7 @@ pub enum Error {
     /// Refused: the lock is held by this rank and must not be, or must be and is not.
     #[error("lock {lock} is {}", held(*is_held))]
     Lock {
-        /// The lock.
+        /// The number of the lock.
         lock: u32,
         /// Whether this rank holds it.
         is_held: bool,
@@ -100,7 +100,7 @@ pub enum Error {
         "the push of ticket {ticket} has not ended: try again later, or skip it if its rank is lost"
     )]
     Unfinished {
-        /// The ticket.
+        /// The number of the push, counted from 0.
         ticket: u64,
     },
     /// Refused: a phase in which no owner changes the structure has failed here, and may go on elsewhere.
@@ -317,7 +317,7 @@ fn range(min: u64, max: u64) -> impl fmt::Display {
     })
 }
 
-/// The multiples of `of` on both sides of a number, except 0.
+/// Returns the multiples of `of` on both sides of a number, except 0.
 fn multiples(found: u64, of: u64) -> impl fmt::Display {
     fmt::from_fn(move |f| {
         let below = found / of * of;

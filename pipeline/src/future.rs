@@ -21,7 +21,7 @@ pub trait Host {
     /// The kind of the structure.
     type Kind: Kind;
 
-    /// Returns the structure.
+    /// Returns the structure whose operations the futures are.
     fn structure(&mut self) -> &mut Structure<Self::Transport, Self::Storage, Self::Kind>;
 }
 

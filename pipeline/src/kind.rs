@@ -124,7 +124,7 @@ pub trait Open: Kind {
     /// The number itself is checked against the transport's slots.
     ///
     /// # Errors
-    /// The reason, with the allowed range.
+    /// [`ConfigError`] names a parameter out of its range, or a slot, depth or window that is too small.
     fn check(
         _config: &Self::Config,
         _transport: &impl Transport,

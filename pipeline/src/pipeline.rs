@@ -263,7 +263,7 @@ where
     }
 
     /// Polls the transport until it has no more completions now, at most [`FULL_POLLS`] times: a
-    /// round of an executor can then take all results that are there.
+    /// round of an executor can then take all available results.
     pub(crate) fn progress_all(&mut self) -> Result<(), Error> {
         for _ in 0..FULL_POLLS {
             if self.progress(&mut Polled::new(&mut []))? < POLL_BATCH {

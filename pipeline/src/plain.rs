@@ -61,7 +61,7 @@ pub trait Plain: Copy + 'static {
         data
     }
 
-    /// Returns the bytes.
+    /// Returns the bytes of the value, in the order of memory.
     fn bytes(&self) -> &[u8];
 
     /// Returns the bytes, to change them.

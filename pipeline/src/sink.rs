@@ -56,7 +56,7 @@ pub trait Batch<T, X, M: Machine> {
 /// The parts of the pipeline that a batch uses to find its next operation.
 #[derive(Debug)]
 pub struct Parts<'p, T, X> {
-    /// The transport.
+    /// The engine that operations post to.
     pub transport: &'p T,
     /// The context that all operations share.
     pub shared: &'p mut X,

@@ -48,7 +48,7 @@ where
     /// agreement, all operations are posted until [`agree`](Self::agree) has succeeded.
     ///
     /// # Errors
-    /// The reason why the configuration is invalid, with the allowed range.
+    /// [`ConfigError`]: a parameter is out of its range, or the slots, depth or window are too small.
     pub fn new(transport: T, config: K::Config, mut operations: S) -> Result<Self, ConfigError> {
         check::<K>(&transport, &config, operations.as_mut().len())?;
         let context = K::context(&config, &transport);

@@ -179,7 +179,7 @@ impl Transport for Odd {
     }
 }
 
-/// A pipeline of `N` operations over an engine of this depth, whose operations take 1 us.
+/// Creates a pipeline of `N` operations over an engine of this depth, whose operations take 1 us.
 fn odd<const N: usize>(depth: u32) -> Pipeline<Odd, [Operation<Faulty>; N], (), Faulty> {
     let config = Config { depth, model: Model::simple(1_000), ..Config::default() };
     let engine = Cluster::new(config).unwrap().engine(Owner(0)).unwrap();

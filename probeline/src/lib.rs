@@ -1,13 +1,15 @@
 //! Data structures in the memory of many processes, reached only with one-sided RDMA operations.
 //!
 //! The processes of a job each own a part of the memory, a *window*, and access all windows with
-//! READ, WRITE, compare-and-swap and fetch-and-add; the CPU of the owner takes no part. The
+//! READ, WRITE, compare-and-swap and fetch-and-add; over `shm` and `verbs` the CPU of the owner takes no
+//! part, over UCX and MPI the library decides. The
 //! structures are [`table`]: find-or-put of 63-bit keys and of wide keys, after W. Oortwijn, T. van
 //! Dijk and J. van de Pol, *A Distributed Hash Table for Shared Memory* (PPAM 2015); `map`: a lossy
 //! key-value cache of fixed-size keys and values for expensive results; and `containers`: arrays,
 //! counters, maps, queues, Bloom filters, objects and aggregated messages; and `dsm`: shared memory by
-//! pages with release consistency. After opening, nothing allocates, blocks or makes a system call, and no structure starts threads: the caller's loop
-//! polls. (The transport over UCX starts one, and joining through a launcher's server one. Plain memory, feature
+//! pages with release consistency. After opening, the structures and the transports `shm` and
+//! `verbs` do not allocate, block or make a system call, and no structure starts threads: the caller's
+//! loop polls. (UCX and MPI do as their libraries do. The transport over UCX starts one, and joining through a launcher's server one. Plain memory, feature
 //! `dsm-fault`, protects pages by system calls and handles SIGSEGV or SIGBUS.)
 //!
 //! # First program

@@ -300,7 +300,7 @@ impl<B: Wanted> FindOrPut<B> {
         Self::at(walk, B::UNSEEN, Stage::Lookup)
     }
 
-    /// A mutant for the model check: it trusts what the first READ shows of the bucket that the
+    /// Creates a mutant for the model check: it trusts what the first READ shows of the bucket that the
     /// one-roundtrip claim is on.
     #[cfg(test)]
     pub(crate) fn believing_its_read<C>(mut self, context: &Context<C>) -> Self {

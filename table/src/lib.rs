@@ -4,7 +4,8 @@
 //! [`Table::find_or_put`] is the operation of W. Oortwijn, T. van Dijk and J. van de Pol, *A
 //! Distributed Hash Table for Shared Memory* (PPAM 2015): linear probing over 64-bit buckets, read
 //! C at a time, the next chunk requested before the present one is scanned, and a compare-and-swap
-//! on the first bucket that looks empty. No owner's CPU takes part in another's operation.
+//! on the first bucket that looks empty. Over transports of one-sided
+//! hardware no owner's CPU takes part in another's operation; UCX and MPI may need it.
 //!
 //! ```
 //! use probeline_shm::Builder;

@@ -182,7 +182,7 @@ impl<'j, K: Numbers> Round<'j, K> {
         self.job.barrier().unwrap();
     }
 
-    /// The number of this rank as a client. Those of its victims follow.
+    /// Returns the number of this rank as a client. Those of its victims follow.
     fn client(&self) -> u64 {
         u64::from(self.job.me().0) * (1 + VICTIMS)
     }
@@ -208,7 +208,7 @@ impl<'j, K: Numbers> Round<'j, K> {
         self.recorded(nth, step).store(value, Release);
     }
 
-    /// The word, after those of the table, in which a victim of this owner records a step.
+    /// Returns the word, after those of the table, in which a victim of this owner records a step.
     fn recorded(&self, nth: u64, step: u64) -> &AtomicU64 {
         let window = self.table.transport().window();
         &window[window.len() - usize::try_from((VICTIMS - nth) * STEPS - step).unwrap()]

@@ -37,9 +37,9 @@ pub struct Slot(pub u32);
 /// A run of `words` words of a slot, from its word `start` on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SlotRange {
-    /// The slot.
+    /// The slot, of this process.
     pub slot: Slot,
-    /// The first word.
+    /// The index of the first word in the slot.
     pub start: u32,
     /// The number of words, at least 1.
     pub words: u32,

@@ -286,7 +286,7 @@ pub enum SetupError {
     #[cfg(feature = "dylib")]
     #[error("{} has no {}: {}", text(library.file), text(name), library.if_too_old)]
     Symbol {
-        /// The library.
+        /// The library that was loaded.
         library: SharedLibrary,
         /// The missing symbol.
         name: &'static core::ffi::CStr,

@@ -9,7 +9,7 @@ use crate::{Call, ExchangeError, MAX_OWNERS, Owner, Term};
 /// different calls, or the same calls in another order, all calls fail with
 /// [`ExchangeError::CallsDiffer`]. After an error the exchange is unusable.
 pub trait Exchange {
-    /// This process.
+    /// Returns the owner that is this process.
     fn me(&self) -> Owner;
 
     /// Returns the number of processes that take part.
@@ -72,7 +72,7 @@ pub trait Exchange {
     /// Returns when all owners have called it. Each then sees what any of them stored before.
     ///
     /// # Errors
-    /// The reason why the job cannot continue.
+    /// [`ExchangeError`]: an owner is lost, is late or made another call, and the job cannot continue.
     fn barrier(&mut self) -> Result<(), ExchangeError> {
         self.all_gather(&[], &mut [])
     }

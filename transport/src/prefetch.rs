@@ -28,7 +28,7 @@ pub fn prefetch_far(words: &[AtomicU64]) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: as above.
+        // SAFETY: a prefetch faults on no address.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(words.as_ptr().cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

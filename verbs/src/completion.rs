@@ -31,7 +31,7 @@ pub(crate) struct Created {
 
 // SAFETY: any thread may destroy it; polling takes the one CompletionQueue by `&mut`.
 unsafe impl Send for Created {}
-// SAFETY: as above. Queue pairs use its address only.
+// SAFETY: polling takes the one CompletionQueue by `&mut`; queue pairs use its address only.
 unsafe impl Sync for Created {}
 
 impl CompletionQueue {

@@ -24,7 +24,7 @@ struct Open {
 // SAFETY: libibverbs lets any thread call verbs on a context, at any time (ibv_open_device(3),
 // rdma-core's Documentation/libibverbs.md).
 unsafe impl Send for Open {}
-// SAFETY: as above.
+// SAFETY: libibverbs lets any thread call verbs on a context, at any time (ibv_open_device(3)).
 unsafe impl Sync for Open {}
 
 /// The scope of a device's atomics (`enum ibv_atomic_cap`): the accesses with which they are

@@ -20,7 +20,7 @@ struct Allocated {
 
 // SAFETY: any thread may use a domain (ibv_alloc_pd(3) has no restriction).
 unsafe impl Send for Allocated {}
-// SAFETY: as above.
+// SAFETY: any thread may use a domain (ibv_alloc_pd(3) has no restriction).
 unsafe impl Sync for Allocated {}
 
 impl ProtectionDomain {

@@ -83,7 +83,7 @@ impl Program {
         let begin = Instant::now();
         loop {
             let mut ended = 0;
-            // SAFETY: as above, with a live pointer.
+            // SAFETY: `new` asks for functions that behave so (# Safety); the pointer is live.
             if unsafe { test(state, &raw mut ended) } != 0 {
                 return Err(failed(EIO));
             }
@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// A program of one rank: gathering copies.
+    /// Creates the calls of a program of one rank, whose gathering copies.
     unsafe extern "C" fn start(
         _: *mut c_void,
         _: c_int,

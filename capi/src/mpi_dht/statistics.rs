@@ -120,7 +120,7 @@ impl Visible {
 pub unsafe extern "C" fn probeline_dht_print_statistics(table: *mut DHT) -> c_int {
     let body = |table: &mut Table| {
         let map = &mut table.map;
-        // Every rank takes part in the gathering, also if its own count fails.
+        // Every rank takes part in the gathering, even if its own count fails.
         let mut occupied = 0;
         let counted = map.structure.for_each_local(&mut |_, _| occupied += 1);
         let free = map.options.buckets_per_rank.saturating_sub(occupied);

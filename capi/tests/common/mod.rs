@@ -23,7 +23,7 @@ pub(crate) enum Language {
     Cpp,
 }
 
-/// The root of the package.
+/// Returns the root of the package.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }

@@ -75,7 +75,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// One row of up to `one_hop` ranks, or else about as many rows as columns.
+    /// Arranges the ranks in one row of up to `one_hop` ranks, or else about as many rows as columns.
     fn new(owners: u32, one_hop: u32) -> Self {
         let root = owners.saturating_sub(1).isqrt() + 1;
         let columns = if owners <= one_hop { owners } else { root };

@@ -22,7 +22,7 @@ struct Line {
     received: u64,
 }
 
-/// Per window: a count and a lane of this many blocks from each rank, a block filled for each, and one brought
+/// Returns the words of a window: a count and a lane of this many blocks from each rank, a block filled for each, and one brought
 /// from each.
 const fn words(blocks: u32) -> usize {
     2 * 2 * 8 * (1 + blocks as usize + 2)

@@ -133,7 +133,7 @@ mod tests {
         String::from_utf8(said.stdout).unwrap().trim().to_owned()
     }
 
-    /// Whether `code` compiles, and the compiler's output.
+    /// Returns whether `code` compiles, and the compiler's output.
     fn compiles(code: &str) -> (bool, String) {
         let mut compiler = Command::new("cc");
         compiler.args(["-xc", "-fsyntax-only", "-I", &header_folder(), "-"]);

@@ -87,7 +87,7 @@ impl Pmi1 {
     /// process exits with status 0.
     ///
     /// # Errors
-    /// An error of the connection.
+    /// The launcher has closed the connection, does not answer in time, or answers otherwise.
     pub fn finalize(&mut self, until: Instant) -> Result<(), JoinError> {
         self.launcher.get_mut().until = until;
         self.ask("cmd=finalize\n", "finalize_ack").map(drop)

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Numbers of all magnitudes, of the common ones, and near decimals of few digits.
+/// Returns numbers of all magnitudes, of the common ones, and near decimals of few digits.
 fn numbers() -> impl Strategy<Value = f64> {
     prop_oneof![
         any::<u64>().prop_map(f64::from_bits).prop_filter("finite", |number| number.is_finite()),

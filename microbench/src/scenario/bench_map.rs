@@ -162,7 +162,7 @@ impl MapArgs {
         Config { mode, direct, ..Config::new(self.buckets_per_owner()) }
     }
 
-    /// Buckets of each rank; a line remains for the lock of its part.
+    /// Returns the buckets of each rank; a line remains for the lock of its part.
     fn buckets_per_owner(&self) -> u64 {
         let words = self.job.buckets_per_owner().saturating_sub(entries::LINE_WORDS);
         (words / u64::from(entries::BUCKET_WORDS)).max(1)

@@ -52,7 +52,7 @@ row! {
         unitigs: u64 => ("unitigs", text),
         cycles: u64 = "unitigs whose end is followed by their start" => ("cycles", text, note()),
         bases: u64 = "of all unitigs" => ("bases", text),
-        max_unitig_bases: u64 = "bases of the max_unitig_bases unitig" => ("max", text, note()),
+        max_unitig_bases: u64 = "bases of the longest unitig" => ("max", text, note()),
         n50: u64 = "half of all bases are in unitigs of at least this many" => ("N50", text, note()),
         seconds: f64 = "reading, counting and walking, without writing a file" => ("s", fixed::<2>, note()),
     }

@@ -32,7 +32,7 @@ pub struct Turn<R> {
     pub nth: usize,
     /// The number of the request among those of all clients.
     pub number: usize,
-    /// The request.
+    /// The operation that the client asks for.
     pub request: R,
 }
 

@@ -106,7 +106,7 @@ const MAX_IONIC_STRENGTH: f64 = 0.5;
      alkalinity, chloride, sodium, potassium, calcite, dolomite in mol/l; time step in s): {why}"
 )]
 pub struct Unsolved {
-    /// The input.
+    /// The totals for which none was found.
     pub input: ChemistryInput,
     /// The cause.
     pub why: &'static str,

@@ -78,7 +78,7 @@ fn scale(random: u64, count: usize) -> usize {
 struct Random(u64);
 
 impl Random {
-    /// Two cores with the same sequence would fill each other's caches.
+    /// Seeds the sequence: two cores with the same one would fill each other's caches.
     fn with_random_seed() -> Self {
         Self(RandomState::new().hash_one(0))
     }

@@ -73,7 +73,7 @@ impl Member {
         }
     }
 
-    /// The first `threads` threads do `work` with their parts of `keys` until the time is over;
+    /// Lets the first `threads` threads do `work` with their parts of `keys` until the time is over;
     /// returns their operations per second, all together. `work` returns how many keys of a block
     /// had the expected outcome.
     ///
@@ -105,7 +105,7 @@ impl Member {
         Ok(rates)
     }
 
-    /// The first `threads` threads do `work` with their parts of the keys with these numbers.
+    /// Lets the first `threads` threads do `work` with their parts of the keys with these numbers.
     ///
     /// # Errors
     /// If one key had another outcome than expected.

@@ -42,7 +42,7 @@ fn count<K: Key>(keys: &[K], mut holds: impl FnMut(K) -> bool) -> usize {
     keys.iter().filter(|key| holds(**key)).count()
 }
 
-/// Locked once for each slice of keys.
+/// Creates a set that is locked once for each slice of keys.
 fn hashbrown<K: Key>(keys: usize) -> Set<K> {
     let set = hashbrown::HashSet::with_capacity_and_hasher(keys, FixedState::default());
     let set = Mutex::new(set);
@@ -80,7 +80,7 @@ fn scc_index<K: Key>(keys: usize) -> Set<K> {
     })
 }
 
-/// Pinned once for each slice of keys, as its documentation advises.
+/// Creates a set that is pinned once for each slice of keys, as its documentation advises.
 fn papaya<K: Key>(keys: usize) -> Set<K> {
     let set = papaya::HashSet::with_capacity_and_hasher(keys, FixedState::default());
     Arc::new(move |what, keys: &[K]| {

@@ -150,7 +150,7 @@ fn random_scenarios_of_trees() {
     check_random(RandomCheck { name: "trees", ..CHECK }, &TREE);
 }
 
-/// Each defect shows in one of the scenarios drawn.
+/// Checks that each defect shows in one of the scenarios drawn.
 fn finds<S: Subject>(name: &str, random: Random<S>, mutate: fn(&mut S, &mut Scenario)) {
     is_found(RandomCheck { name, ..CHECK }, &Random { mutate, ..random }, 0..MAX_TO_FIND);
 }

@@ -12,7 +12,7 @@ use crate::common::kinds::{self, Numbered, WideKeys};
 /// A roundtrip to the own part; one to others takes ten times as long.
 const ROUNDTRIP_NS: u64 = 10_000;
 
-/// A cluster whose owners' engines fit the table.
+/// Creates a cluster whose owners' engines fit the table.
 fn cluster<const W: usize>(config: &WideConfig<W>, owners: u32, operations: u32) -> Cluster {
     Cluster::new(sim(config, owners, operations)).unwrap()
 }
@@ -42,7 +42,7 @@ fn open<const W: usize>(
     kinds::new(cluster.engine(Owner(owner)).unwrap(), config, operations, 0)
 }
 
-/// A different key for each number; keys of near numbers differ in one word only.
+/// Returns a different key for each number; keys of near numbers differ in one word only.
 fn key<const W: usize>(number: u64) -> [u64; W] {
     core::array::from_fn(|at| if at == W - 1 { number } else { 7 })
 }

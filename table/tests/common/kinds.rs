@@ -348,7 +348,7 @@ pub(crate) fn wide_keys_in<const W: usize>(words: &[AtomicU64], limit: u64) -> V
     words.windows(W).filter(is_key).map(number).collect()
 }
 
-/// The parts of a number in the bits of a key: their first bits and widths, in the number and in the
+/// Returns the parts of a number in the bits of a key: their first bits and widths, in the number and in the
 /// key.
 fn bits_of_parts(key_bits: u32) -> [(u32, u32, u32); 3] {
     let middle = (key_bits - 4) / 2;

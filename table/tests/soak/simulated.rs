@@ -163,7 +163,7 @@ fn tree_keys_with_all_faults() {
     check_happened(&sums, &[stats.cache_hits, stats.inner_inserted, full]);
 }
 
-/// A dead owner, killed or failed by itself: every owner gets the result of each of its operations,
+/// Loses owners. A dead owner, killed or failed by itself: every owner gets the result of each of its operations,
 /// and then the fault of its engine.
 fn lose_owners<K: Numbers>(count: u64) {
     for seed in seeds(count) {

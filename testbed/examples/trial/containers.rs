@@ -152,7 +152,7 @@ pub(crate) fn run(args: &ContainersArgs) -> Result<()> {
     Ok(())
 }
 
-/// Rank 0 pops what rank 1 pushes to its ring until rank 1 is lost. All values arrive once, and in order.
+/// Pops on rank 0 what rank 1 pushes to its ring until rank 1 is lost. All values arrive once, and in order.
 pub(crate) fn run_queue(args: &QueueArgs) -> Result<()> {
     let mut job = args.job.join(String::new())?;
     let config = queue::Config { in_flight: OPERATIONS, ..queue::Config::new(100) };

@@ -156,7 +156,7 @@ fn refused(name: &str, mut pair: Pair, request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// After an error the queue pair flushes every request behind it, each once.
+/// Checks that after an error the queue pair flushes every request behind it, each once.
 fn flushed_behind_an_error(mut pair: Pair) -> Result<()> {
     let bad = pair.read(pair.wrong_key(), 0, 1).context("range")?;
     let good = pair.add(pair.remote.remote(), 0).context("range")?;
@@ -181,7 +181,7 @@ fn flushed_behind_an_error(mut pair: Pair) -> Result<()> {
     Ok(())
 }
 
-/// An inline request carries its words, so that the caller may change them once it is posted.
+/// Checks that an inline request carries its words, so that the caller may change them once it is posted.
 fn inline_words_are_carried(mut pair: Pair) -> Result<()> {
     let mut words = [1, 2, 3, 4, 5, 6, 7, 8];
     let to = pair.remote.remote().at(8, 8).context("range")?;
@@ -194,7 +194,7 @@ fn inline_words_are_carried(mut pair: Pair) -> Result<()> {
     Ok(())
 }
 
-/// A list whose last request alone is signalled gives one completion.
+/// Checks that a list whose last request alone is signalled gives one completion.
 fn silent_until_signalled(mut pair: Pair) -> Result<()> {
     let add = pair.add(pair.remote.remote(), 0).context("range")?;
     let mut list = WorkRequestList::new(8);

@@ -205,7 +205,7 @@ impl Stream {
     }
 }
 
-/// Operations pause while machine 2 has a fault, and go on after it.
+/// Checks that operations pause while machine 2 has a fault, and go on after it.
 fn survives(
     testbed: &Testbed,
     name: &str,
@@ -221,7 +221,7 @@ fn survives(
     stream.finish()
 }
 
-/// Operations on the window of a stopped process complete.
+/// Checks that operations on the window of a stopped process complete.
 fn stopped_process(testbed: &Testbed) -> Result<()> {
     let stream = Stream::start(testbed, "stopped", "")?;
     let rank = stream.ranks.rank(1)?;
@@ -254,7 +254,7 @@ fn unknown_outcome(testbed: &Testbed) -> Result<()> {
     Ok(())
 }
 
-/// Results are exact although packets are lost and duplicated in both directions. Some hundred requests
+/// Checks that results are exact although packets are lost and duplicated in both directions. Some hundred requests
 /// time out, each of which takes a quarter of a second.
 fn packet_loss(testbed: &Testbed) -> Result<()> {
     let before = retransmissions(testbed)?;

@@ -66,7 +66,7 @@ fn insert_us(testbed: &Testbed, mode: Mode, transport: &str) -> Result<f64> {
     Ok(p50.with_context(|| format!("no insert in: {output}"))? * 1e-3)
 }
 
-/// Two ranks on two machines explore over verbs. PMIx alone tells them the address and the secret.
+/// Explores with two ranks on two machines over verbs. PMIx alone tells them the address and the secret.
 fn explore(testbed: &Testbed) -> Result<()> {
     let probeline = program("probeline")?;
     for (model, figures) in [("fms:2", &FMS_2[..]), ("philosophers:7", &PHILOSOPHERS_7)] {
@@ -79,7 +79,7 @@ fn explore(testbed: &Testbed) -> Result<()> {
     Ok(())
 }
 
-/// The example in C on two machines over verbs: tables, a map, and a file of it on the shared disk.
+/// Runs the example in C on two machines over verbs: tables, a map, and a file of it on the shared disk.
 fn in_c(testbed: &Testbed) -> Result<()> {
     let over_verbs = "-x PROBELINE_TRANSPORT=verbs -wdir $SHARE";
     let output = over_soft_roce(testbed, &format!("{over_verbs} {}", program(C_EXAMPLE)?))?;

@@ -35,7 +35,7 @@ impl Lock<'_> {
             libc::pthread_mutexattr_destroy(attributes);
             made?;
         }
-        // SAFETY: an initialised mutex, which the caller keeps in place while it is held.
+        // SAFETY: initialised above; the caller keeps it mapped until it is released (# Safety).
         check(unsafe { libc::pthread_mutex_lock(self.mutex()) })
     }
 
@@ -46,8 +46,7 @@ impl Lock<'_> {
     unsafe fn create(&self, attributes: *mut pthread_mutexattr_t) -> Result<(), i32> {
         const SHARED: i32 = libc::PTHREAD_PROCESS_SHARED;
         const ROBUST: i32 = libc::PTHREAD_MUTEX_ROBUST;
-        // SAFETY: `attributes` is initialised, and the memory of the mutex is unused: both by the
-        // caller.
+        // SAFETY: the caller passes initialised attributes, and the mutex is unused (# Safety).
         unsafe {
             check(libc::pthread_mutexattr_setpshared(attributes, SHARED))?;
             check(libc::pthread_mutexattr_setrobust(attributes, ROBUST))?;
@@ -60,7 +59,7 @@ impl Lock<'_> {
     /// # Safety
     /// This thread acquired it by [`create_held`](Self::create_held).
     pub(crate) unsafe fn release(&self) {
-        // SAFETY: the caller's thread holds the lock, whose mutex `create_held` initialised.
+        // SAFETY: the caller's thread acquired it by `create_held` (# Safety), which initialised it.
         let _ = unsafe { libc::pthread_mutex_unlock(self.mutex()) };
     }
 
@@ -70,7 +69,7 @@ impl Lock<'_> {
     /// # Safety
     /// The lock was created by [`create_held`](Self::create_held), in this or another process.
     pub(crate) unsafe fn is_held(&self) -> bool {
-        // SAFETY: the mutex is initialised: the caller's lock comes from `create_held`. If the call
+        // SAFETY: the mutex is initialised: `create_held` created the lock (# Safety). If the call
         // fails with EBUSY, the lock is in no list of this thread.
         match unsafe { libc::pthread_mutex_trylock(self.mutex()) } {
             libc::EBUSY => true,
@@ -93,7 +92,7 @@ impl Lock<'_> {
     /// # Safety
     /// This thread holds the lock.
     unsafe fn give_back(&self, errno: i32) {
-        // SAFETY: the caller's thread holds the lock.
+        // SAFETY: the caller's thread holds the lock (# Safety).
         unsafe {
             if errno == libc::EOWNERDEAD {
                 let _ = libc::pthread_mutex_consistent(self.mutex());

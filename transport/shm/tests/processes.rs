@@ -233,7 +233,7 @@ fn names_left_behind() -> Vec<String> {
     names.filter(|name| name.contains("probeline") || ours(name)).collect()
 }
 
-/// Rank 1 exercises the whole data path, up to the loss of rank 2, under a filter that would kill
+/// Exercises, on rank 1, the whole data path, up to the loss of rank 2, under a filter that would kill
 /// it at its first system call. Rank 2 finally makes a system call, to prove that the filter works.
 fn the_data_path_makes_no_system_call() {
     const DONE: i32 = 42;

@@ -97,7 +97,7 @@ const WORD_BYTES: u64 = probeline_transport::WORD_BYTES as u64;
 const ALLOCATION_BYTES: u64 = 16;
 
 impl Config {
-    /// The default for this many owners, with the sizes that a structure needs.
+    /// Creates the default for this many owners, with the sizes that a structure needs.
     #[must_use]
     pub fn new(owners: u32, sizes: Sizes) -> Self {
         let Sizes { window_words, slots, slot_words, depth } = sizes;
@@ -157,7 +157,7 @@ impl Config {
         }
     }
 
-    /// Bytes that a cluster of this configuration and all its engines occupy, within 10 %.
+    /// Returns the bytes that a cluster of this configuration and all its engines occupy, within 10 %.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let words_free = if self.model.atomic_word_ns == 0 { 0 } else { WORD_GROUPS as u64 };
@@ -169,12 +169,12 @@ impl Config {
         owner.saturating_mul(self.owners.into())
     }
 
-    /// Bytes of one owner's slots: their words, and 16 bytes of state for each slot.
+    /// Returns the bytes of one owner's slots: their words, and 16 bytes of state for each slot.
     fn slots_bytes(&self) -> u64 {
         u64::from(self.slots) * (u64::from(self.slot_words) * WORD_BYTES + 2 * WORD_BYTES)
     }
 
-    /// Bytes of one operation in flight: its record, its words, its entries in two queues and in
+    /// Returns the bytes of one operation in flight: its record, its words, its entries in two queues and in
     /// the list of free records.
     fn record_bytes(&self) -> u64 {
         let buffers = 1 + u64::from(self.tears());

@@ -46,7 +46,7 @@ impl Engine {
         Ok(Self { caps: shared.config.caps(), geometry, slots, in_flight: 0, shared, turn })
     }
 
-    /// This engine's virtual time, in nanoseconds.
+    /// Returns this engine's virtual time, in nanoseconds.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.shared.fabric.lock().clock_ns(self.geometry.me)

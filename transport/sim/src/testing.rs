@@ -3,7 +3,7 @@
 use crate::{Config, Faults, Model, Order, Rng};
 
 impl Config {
-    /// The configuration with torn, scattered and repeated READs, an order of completions and delays drawn by
+    /// Returns the configuration with torn, scattered and repeated READs, an order of completions and delays drawn by
     /// `rng`, and `errors_ppm` operations in a million with each kind of error.
     #[must_use]
     pub fn faulty(self, seed: u64, errors_ppm: u32, rng: &mut Rng) -> Self {

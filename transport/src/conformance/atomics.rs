@@ -59,7 +59,7 @@ fn cas_bits(rig: &mut Rig<'_>) -> Result<(), Failure> {
     })
 }
 
-/// All owners advance one word through 1, 2, 3, ...; exactly one owner wins each step.
+/// Lets all owners advance one word through 1, 2, 3, ...; exactly one owner wins each step.
 fn cas_chain(rig: &mut Rig<'_>) -> Result<(), Failure> {
     let at = word(0, 16);
     let mut won = 0;
@@ -143,7 +143,7 @@ fn neighbours(rig: &mut Rig<'_>) -> Result<(), Failure> {
     })
 }
 
-/// The owners add in turns while the others wait. An add whose load was executed too early, before
+/// Lets the owners add in turns while the others wait. An add whose load was executed too early, before
 /// another owner's turn, undoes that owner's add under any scheduling of the owners.
 fn in_turns(
     rig: &mut Rig<'_>,
@@ -157,7 +157,7 @@ fn in_turns(
     Ok(())
 }
 
-/// Owner 0 sends messages: a WRITE and, without waiting for its completion, an atomic that counts
+/// Lets owner 0 send messages: a WRITE and, without waiting for its completion, an atomic that counts
 /// it. A reader that sees the count must see the message.
 fn after_write(rig: &mut Rig<'_>) -> Result<(), Failure> {
     let target = rig.last();
@@ -192,7 +192,7 @@ fn after_write(rig: &mut Rig<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The owner adds with CPU instructions while the others add through the transport.
+/// Lets the owner add with CPU instructions while the others add through the transport.
 fn with_cpu(rig: &mut Rig<'_>) -> Result<(), Failure> {
     rig.transport.window()[40].store(0, Release);
     rig.exchange.barrier()?;

@@ -204,7 +204,7 @@ fn direct(rig: &mut Rig<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Owner 0 flips a word between two values that differ in every byte while the others read it.
+/// Lets owner 0 flip a word between two values that differ in every byte while the others read it.
 fn whole_words(rig: &mut Rig<'_>) -> Result<(), Failure> {
     const VALUES: [u64; 2] = [0x1122_3344_5566_7788, !0x1122_3344_5566_7788];
     /// Bounds on the rounds and on the time, for slow and for fast transports.

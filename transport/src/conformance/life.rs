@@ -29,7 +29,7 @@ const LOST_WITHIN: Duration = Duration::from_secs(1);
 /// polled.
 const MAX_TURN: Duration = Duration::from_millis(1);
 
-/// Owner 0 waits in the barrier, outside the transport, while the others access its window.
+/// Lets owner 0 wait in the barrier, outside the transport, while the others access its window.
 fn idle_owner(rig: &mut Rig<'_>) -> Result<(), Failure> {
     if rig.me() != 0 {
         for _ in 0..200 {
@@ -83,7 +83,7 @@ fn close_busy(rig: &mut Rig<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The last owner leaves. The others keep posting and must report its loss in time, after all
+/// Lets the last owner leave. The others keep posting and must report its loss in time, after all
 /// completions of what they had posted.
 fn lost_owner(rig: &mut Rig<'_>) -> Result<(), Failure> {
     rig.exchange.barrier()?;

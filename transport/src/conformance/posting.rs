@@ -167,7 +167,7 @@ fn small_buffers(rig: &mut Rig<'_>) -> Result<(), Failure> {
     })
 }
 
-/// `kick` is an optimisation: polling alone completes every operation, and so does kick with poll.
+/// Checks that `kick` is an optimisation: polling alone completes every operation, and so does kick with poll.
 fn no_kick(rig: &mut Rig<'_>) -> Result<(), Failure> {
     rig.alone(0, |rig| {
         let peer = rig.peer();
@@ -204,7 +204,7 @@ fn busy_slot(rig: &mut Rig<'_>) -> Result<(), Failure> {
     })
 }
 
-/// Seeded operations of all kinds at once, on disjoint words that no other owner uses, have the results
+/// Posts seeded operations of all kinds at once, on disjoint words that no other owner uses, have the results
 /// and effects of the same operations on plain memory; and so have many at full depth.
 fn random_mix(rig: &mut Rig<'_>) -> Result<(), Failure> {
     let peer = rig.peer();

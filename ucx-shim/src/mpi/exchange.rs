@@ -32,7 +32,7 @@ impl Members {
         let (mut me, mut owners) = (0, 0);
         // SAFETY: a communicator, and a live pointer.
         check("MPI_Comm_rank", unsafe { ffi::MPI_Comm_rank(comm, &raw mut me) })?;
-        // SAFETY: as above.
+        // SAFETY: a communicator, and a live pointer.
         check("MPI_Comm_size", unsafe { ffi::MPI_Comm_size(comm, &raw mut owners) })?;
         let calls = Calls::new(Owner(me.unsigned_abs()), owners.unsigned_abs());
         runtime.keep(comm);

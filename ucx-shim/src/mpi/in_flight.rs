@@ -186,7 +186,7 @@ mod tests {
         taken
     }
 
-    /// As `take_ends`, for operations that have completed successfully; returns their tokens.
+    /// Takes the ends as `take_ends` does, for operations that have completed successfully; returns their tokens.
     fn take_all(in_flight: &mut InFlight) -> Vec<u64> {
         let ends = take_ends(in_flight);
         assert!(ends.iter().all(|(_, ended)| ended.is_ok()));

@@ -36,7 +36,7 @@ pub(super) enum Call {
 #[derive(Debug)]
 pub(super) struct Window {
     handle: ffi::MPI_Win,
-    /// This owner's words.
+    /// Returns this owner's words.
     base: NonNull<AtomicU64>,
     words: usize,
     word_type: ffi::MPI_Datatype,
@@ -122,7 +122,7 @@ impl Window {
         if there == 0 || value.is_null() {
             return Ok(-1);
         }
-        // SAFETY: see above.
+        // SAFETY: not null, so a pointer to an int that lives as long as the window (MPI 3.1, 11.2.6).
         Ok(unsafe { value.read() })
     }
 

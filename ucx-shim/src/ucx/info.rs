@@ -120,7 +120,7 @@ fn printed(ucp: &Ucp, endpoint: ucp_ep_h) -> String {
     }
     // SAFETY: this number of bytes from malloc, which are freed once, below.
     let copy = unsafe { slice::from_raw_parts(text.cast::<u8>(), bytes) }.to_vec();
-    // SAFETY: see above.
+    // SAFETY: the text is from malloc, no reference to it is left, and it is freed here alone.
     unsafe { libc::free(text.cast()) };
     String::from_utf8_lossy(&copy).into_owned()
 }

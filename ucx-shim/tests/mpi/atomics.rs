@@ -8,7 +8,7 @@ use crate::settings::Setting;
 /// The number of additions of each rank.
 const ADDS: u64 = 300;
 
-/// All ranks add to one word, by fetch-and-add and by compare-and-swap in turn.
+/// Lets all ranks add to one word, by fetch-and-add and by compare-and-swap in turn.
 pub(crate) fn mix(_: &World, members: &mut Members, setting: &Setting) {
     let mut engine = Builder::new(Sizes::new(64)).open(members).unwrap();
     if members.me() == Owner(0) {

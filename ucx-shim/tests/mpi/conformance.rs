@@ -12,7 +12,7 @@ use crate::settings::Setting;
 /// machines on a busy host need more than a minute for some.
 pub(crate) const LIMIT: Duration = Duration::from_secs(240);
 
-/// All owners run the suite.
+/// Runs the suite on all owners.
 pub(crate) fn run(_: &World, members: &mut Members, setting: &Setting) {
     let mut report = Report::new(members.owners());
     for case in cases(members.owners()) {

@@ -11,12 +11,12 @@ use probeline_ucx_shim::mpi::{Members, World};
 use crate::MISSING_LIMIT;
 use crate::settings::Setting;
 
-/// All calls have the right results.
+/// Checks the results of all calls.
 pub(crate) fn calls(_: &World, members: &mut Members, _: &Setting) {
     check_calls(members, 1 << 16);
 }
 
-/// A contribution of another length is an error for all members, which stays.
+/// Checks that a contribution of another length is an error for all members, which stays.
 pub(crate) fn lengths_differ(world: &World, members: &mut Members, _: &Setting) {
     let mine = vec![0; if members.me() == Owner(1) { 5 } else { 4 }];
     let differs = members.all_gather(&mine, &mut [0; 12]);
@@ -27,7 +27,7 @@ pub(crate) fn lengths_differ(world: &World, members: &mut Members, _: &Setting) 
     world.members().unwrap().barrier().unwrap();
 }
 
-/// Rank 1 is alive and does not call the barrier. Rank 0 reports that within the limit and
+/// Lets rank 1 live and not call the barrier. Rank 0 reports that within the limit and
 /// terminates both.
 pub(crate) fn misses(_: &World, members: &mut Members, _: &Setting) {
     if members.me() == Owner(1) {

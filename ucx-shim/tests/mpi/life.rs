@@ -14,7 +14,7 @@ use crate::settings::Setting;
 /// The text that a rank prints if it was not terminated.
 const OUTLIVED: &str = "this rank was not ended";
 
-/// The windows of dropped engines are freed.
+/// Checks that the windows of dropped engines are freed.
 pub(crate) fn windows_are_freed(_: &World, members: &mut Members, _: &Setting) {
     const WORDS: u64 = 1 << 19;
     const BYTES: u64 = WORDS * 8;
@@ -37,7 +37,7 @@ fn resident_bytes() -> u64 {
     4096 * pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap()
 }
 
-/// All members report that sizes differ, and can continue.
+/// Checks that all members report that sizes differ, and can continue.
 pub(crate) fn sizes_differ(_: &World, members: &mut Members, _: &Setting) {
     let mine = if members.me() == Owner(2) { 128 } else { 64 };
     let refused = Builder::new(Sizes::new(mine)).open(members).err();
@@ -53,12 +53,12 @@ pub(crate) fn sizes_differ(_: &World, members: &mut Members, _: &Setting) {
     members.barrier().unwrap();
 }
 
-/// MPI can be started once in a process.
+/// Checks that MPI can be started once in a process.
 pub(crate) fn second_world(_: &World, _: &mut Members, _: &Setting) {
     assert_eq!(World::init(LIMIT).err(), Some(OpenError::Second));
 }
 
-/// MPI that other code has started is used, and goes on afterwards. The rounds would exhaust the
+/// Checks that MPI that other code has started is used, and goes on afterwards. The rounds would exhaust the
 /// communicators of MPICH if they were not freed.
 pub(crate) fn attaches(_: &World, members: &mut Members, _: &Setting) {
     for round in 0..1_500 {
@@ -74,7 +74,7 @@ pub(crate) fn attaches(_: &World, members: &mut Members, _: &Setting) {
     members.barrier().unwrap();
 }
 
-/// Opening is refused if the first compare-and-swap would abort the process.
+/// Checks that opening is refused if the first compare-and-swap would abort the process.
 pub(crate) fn refused(world: &World, members: &mut Members, _: &Setting) {
     let refused = Builder::new(Sizes::new(64)).open(members).err();
     let Some(error @ OpenError::AtomicsCrash { .. }) = refused else { panic!("{refused:?}") };
@@ -91,7 +91,7 @@ pub(crate) fn expect_refusal(said: &str, _: &Setting) {
     assert!(!said.to_lowercase().contains("segmentation fault"), "{said}");
 }
 
-/// Rank 1 is killed while rank 0 waits for it.
+/// Kills rank 1 while rank 0 waits for it.
 pub(crate) fn killed(_: &World, members: &mut Members, _: &Setting) {
     if members.me() == Owner(1) {
         // SAFETY: this process ends here.
@@ -100,7 +100,7 @@ pub(crate) fn killed(_: &World, members: &mut Members, _: &Setting) {
     outlive_it();
 }
 
-/// Rank 1 panics while operations on rank 0, which is not in MPI, may be in flight.
+/// Panics on rank 1 while operations on rank 0, which is not in MPI, may be in flight.
 pub(crate) fn panics_in_flight(_: &World, members: &mut Members, _: &Setting) {
     let builder = Builder::new(Sizes::new(64).with_depth(8));
     let mut engine = builder.open(members).unwrap();

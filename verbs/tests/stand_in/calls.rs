@@ -235,7 +235,7 @@ extern "C" fn reg_mr(
 ) -> *mut ibv_mr {
     // SAFETY: the stand-in created the object and never frees it.
     let (of, domain) = unsafe { ((*pd).context, (*pd).handle) };
-    // SAFETY: as above.
+    // SAFETY: the stand-in created the context and never frees it.
     let at = unsafe { context(of) };
     if let Some(errno) = at.machine.broken("ibv_reg_mr") {
         return null(errno);
@@ -317,7 +317,7 @@ extern "C" fn create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ib
     // SAFETY: the stand-in created the object and never frees it; the caller passes filled
     // attributes.
     let (of, domain, attr) = unsafe { ((*pd).context, (*pd).handle, *attr) };
-    // SAFETY: as above.
+    // SAFETY: the stand-in created the context and the queue and never frees them.
     let (at, completions) = unsafe { (context(of), (*attr.send_cq).handle) };
     if let Some(errno) = at.machine.broken("ibv_create_qp") {
         return null(errno);

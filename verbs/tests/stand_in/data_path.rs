@@ -32,11 +32,11 @@ pub(super) extern "C" fn post_send(
             unsafe { *bad_wr = wr };
             return errno;
         }
-        // SAFETY: as above.
+        // SAFETY: the caller passes a null-terminated list of filled requests.
         wr = unsafe { (*wr).next };
     }
     let doorbell = state.machines[at.machine.me].1.doorbell;
-    // SAFETY: as above.
+    // SAFETY: the caller passes a pointer that can be written.
     doorbell.inspect(|_| unsafe { *bad_wr = ptr::null_mut() });
     doorbell.unwrap_or(0)
 }

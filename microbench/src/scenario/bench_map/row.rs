@@ -41,7 +41,7 @@ row! {
             => ("held lock", text, only_if(|row| row.held_lock.is_some()).note()),
     }
 
-    /// The summary quotes the rates; `--full` prints the rest.
+    /// Leaves the rates to the summary; `--full` prints the rest.
     fn brief(_: &[Self]) -> Layout { Layout::default() }
 }
 
