@@ -21,6 +21,15 @@ pub(crate) const MAX_WORDS: u32 = (1 << WORDS_BITS) - 1;
 ///
 /// The pointer of zeros points to no words. A value of several fields holds a pointer as its
 /// [`word`](Self::word).
+///
+/// ```
+/// use probeline_containers::Pointer;
+/// use probeline_transport::{Owner, RemoteWord, Segment};
+///
+/// let start = RemoteWord { owner: Owner(1), index: 64 };
+/// let pointer = Pointer::<[u64; 2]>::new(Segment { start, words: 2 }).unwrap();
+/// assert_eq!(pointer.segment(), Segment { start, words: 2 });
+/// ```
 pub struct Pointer<V: ?Sized> {
     word: u64,
     to: PhantomData<fn() -> PhantomData<V>>,

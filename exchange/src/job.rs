@@ -118,6 +118,17 @@ static HAS_JOINED: AtomicBool = AtomicBool::new(false);
 /// ranks can have the same command line. It does not override a start of one rank: such a job starts
 /// no copies, and any process may join it before, beside and after another.
 ///
+/// ```no_run
+/// use probeline_exchange::{Options, join};
+/// use probeline_transport::Exchange;
+///
+/// // 4 ranks of this machine, or those that mpirun or srun has started.
+/// let mut job = join(Options::auto(4))?;
+/// println!("rank {} of {}", job.me().0, job.owners());
+/// job.barrier()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// [`JoinError`], with advice: no launcher or secret, an address that cannot be used, ranks that differ or
 /// are missing, or a time limit. A process that rank 0 spawned can join no

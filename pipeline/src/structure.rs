@@ -27,6 +27,19 @@ pub type OperationOf<K> = Operation<<K as Kind>::Machine>;
 ///
 /// It owns its engine; [`transport_mut`](Self::transport_mut) lends it for words outside the
 /// structure.
+///
+/// Code over any kind of structure takes one:
+///
+/// ```
+/// use probeline_pipeline::{Kind, OperationOf, Structure};
+/// use probeline_transport::Transport;
+///
+/// fn owners<T: Transport, S: AsMut<[OperationOf<K>]>, K: Kind>(
+///     structure: &Structure<T, S, K>,
+/// ) -> u32 {
+///     structure.transport().geometry().owners
+/// }
+/// ```
 pub struct Structure<T, S, K: Kind> {
     pipeline: Pipeline<T, S, K::Context, K::Machine>,
     config: K::Config,

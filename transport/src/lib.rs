@@ -101,6 +101,8 @@ impl OneThread {
 ///   loss within one second, also under traffic. A dead engine refuses posts with
 ///   [`PostError::Closed`]. To close without a fault, drop engines after a barrier.
 /// - No call allocates or panics. None but [`drain`](Self::drain) blocks.
+///
+/// [`Request`] has an example of a post and its completion.
 pub trait Transport {
     /// Returns the capabilities of this engine, which are fixed when it is opened.
     fn caps(&self) -> &Caps;

@@ -3,6 +3,19 @@
 use crate::{Caps, Geometry, Owner, PostError, RemoteWord, Segment, SlotRange};
 
 /// A one-sided operation to [post](crate::Transport::post).
+///
+/// ```
+/// use probeline_transport::{Completion, PostError, RemoteWord, Request, Token, Transport};
+///
+/// /// Adds to a word, waits and returns its old value; `None` if the operation failed.
+/// fn add(engine: &mut impl Transport, at: RemoteWord, addend: u64) -> Result<Option<u64>, PostError> {
+///     engine.post(Token(1), Request::FetchAdd { at, addend })?;
+///     engine.kick();
+///     let mut completions = [Completion::default()];
+///     while engine.poll(&mut completions).is_ok_and(|count| count == 0) {}
+///     Ok(completions[0].result.ok())
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
     /// A READ of `from` into the slot range `into` of the same length.

@@ -5,6 +5,19 @@
 //! the one that has waited longer). So threads add no randomness: the same cluster and bodies
 //! repeat a run step by step. A body must not wait for another body in a way that the stage does
 //! not see.
+//!
+//! ```
+//! use probeline_sim::{Cluster, Config, stage};
+//! use probeline_transport::{Exchange, Transport};
+//!
+//! let cluster = Cluster::new(Config { owners: 2, ..Config::default() })?;
+//! let owners = stage::run(&cluster, |engine, mut exchange| {
+//!     exchange.barrier()?;
+//!     Ok::<_, probeline_transport::ExchangeError>(engine.geometry().owners)
+//! })?;
+//! assert_eq!(owners, [Ok(2), Ok(2)]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod exchange;
 
