@@ -50,6 +50,8 @@ impl Abandon for Shared {
 }
 
 impl Members {
+    /// Joins the job that the options describe.
+    ///
     /// # Safety
     /// The texts of the options are NULL or end with NUL.
     pub(crate) unsafe fn join(options: &probeline_job_options) -> Result<Self, Error> {

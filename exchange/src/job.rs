@@ -131,8 +131,8 @@ static HAS_JOINED: AtomicBool = AtomicBool::new(false);
 ///
 /// # Errors
 /// [`JoinError`], with advice: no launcher or secret, an address that cannot be used, ranks that differ or
-/// are missing, or a time limit. A process that rank 0 spawned can join no
-/// second job of several ranks, and a process that has joined such a job can start no copies of itself.
+/// are missing, or a time limit. A process that rank 0 spawned can join no second job of several ranks, and
+/// a process that has joined such a job can start no copies of itself.
 pub fn join(options: Options) -> Result<Job, JoinError> {
     let Options { start, parameters, secret, limits } = options;
     let join_at = |rank, size, secret: Option<Secret>, rendezvous: &Rendezvous, parameters| {

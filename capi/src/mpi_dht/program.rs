@@ -55,6 +55,8 @@ pub(super) struct Program {
 }
 
 impl Program {
+    /// Creates the calls of these functions of the program.
+    ///
     /// # Safety
     /// The functions behave as described, in this thread, until the value is dropped.
     pub(super) unsafe fn new(rendezvous: probeline_dht_rendezvous) -> Self {

@@ -131,7 +131,7 @@ impl Window {
         self.handle
     }
 
-    /// This owner's words.
+    /// Returns this owner's words.
     #[inline]
     pub(super) fn own_words(&self) -> &[AtomicU64] {
         // SAFETY: MPI allocated this number of words, which live until `free` takes the window.
