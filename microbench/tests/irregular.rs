@@ -47,13 +47,13 @@ fn bale_runs_each_kernel() {
 fn dsm_runs_each_program() {
     // Whether a rank edits only pages of its own, which it does not send over shm.
     for (options, barriers, is_apart) in [
-        (&["is", "--class", "s"][..], 11.0, false),
+        (&["is", "--class", "s"][..], 21.0, false),
         (&["lu", "--side", "64", "--page-size", "512"], 9.0, true),
         (&["lu", "--side", "64", "--in-rows"], 9.0, false),
         (&["ocean", "--side", "34"], 60.0, true),
-        (&["barnes", "--bodies", "200"], 9.0, false),
+        (&["barnes", "--bodies", "200"], 13.0, false),
         (&["lu", "--side", "64", "--in-rows", "--protocol", "orig", "--ranks", "4"], 9.0, false),
-        (&["barnes", "--bodies", "200", "--protocol", "pipe", "--ranks", "4"], 9.0, false),
+        (&["barnes", "--bodies", "200", "--protocol", "pipe", "--ranks", "4"], 13.0, false),
     ] {
         for (row, is_sent) in command("dsm", options, 1).iter().zip([!is_apart, true]) {
             let found = row["barriers"].as_f64().unwrap();
