@@ -154,6 +154,29 @@ fn figures_match_recorded_run() {
     }
 }
 
+/// Text blocks that begin with a command are what `docs/record` has recorded of it, up to a last line `...`.
+#[test]
+fn outputs_match_recorded_runs() {
+    let files = fs::read_dir(top().join("docs/data")).unwrap().map(|entry| entry.unwrap().path());
+    let texts = files.filter(|path| path.extension().is_some_and(|extension| extension == "txt"));
+    let recorded: String =
+        texts.map(|path| format!("\n{}", fs::read_to_string(path).unwrap())).collect();
+    let records: Vec<&str> = recorded.split("\n$ ").collect();
+    let mut count = 0;
+    for (path, text) in pages() {
+        for block in text.split("```text\n$ ").skip(1) {
+            let shown = block.split("\n```").next().unwrap();
+            let (shown, command) =
+                (shown.strip_suffix("...").unwrap_or(shown), shown.lines().next());
+            let record = records.iter().find(|record| record.lines().next() == command);
+            let is_equal = record.is_some_and(|record| record.starts_with(shown));
+            assert!(is_equal, "{}: {command:?}: run docs/record", path.display());
+            count += 1;
+        }
+    }
+    assert!(count > 10, "{count}");
+}
+
 /// The first shell block of the section prints the text block after it.
 #[test]
 fn guide_of_kmers_runs() {
