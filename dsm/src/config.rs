@@ -184,7 +184,7 @@ impl Config {
             ConfigError::check_range(what, found, 1, max)?;
         }
         let turn = layout.page_bytes().saturating_mul(layout.frames as usize);
-        if layout.frames < layout.page_count && turn % size_of::<T>() != 0 {
+        if layout.frames < layout.page_count && !turn.is_multiple_of(size_of::<T>()) {
             let why = "mirror_pages, if fewer than the region has, hold a multiple of an element: no element lies in two turns of them";
             return Err(ConfigError::Invalid(why));
         }
