@@ -283,8 +283,35 @@ where
         Ok(())
     }
 
+    /// Returns whether a view of the range finds all its pages in the mirror, as of the last completions that were taken:
+    /// a later [`prefetch`](Self::prefetch) or [`poll`](Self::poll) takes those of READs in flight. False beyond the last
+    /// element, and if the region has failed.
+    ///
+    /// ```
+    /// # use probeline_dsm::{Config, Operation, Region};
+    /// # let config = Config::new(10_000);
+    /// # let engine = probeline_shm::Builder::new(config.sizes::<u64>(1, 4)).open(&mut probeline_transport::Alone)?;
+    /// # let memory = vec![0; config.memory_words::<u64>(1)];
+    /// # let job = &mut probeline_transport::Alone;
+    /// # let mut region = Region::<u64, _, _, _>::open(engine, config, [Operation::EMPTY; 4], memory, job)?;
+    /// while !region.has(0..5_000) {
+    ///     region.prefetch(0..5_000)?; // and the loop's other work
+    /// }
+    /// let elements = region.view(0..5_000)?; // waits for nothing
+    /// # assert_eq!(elements, [0; 5_000]);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn has(&mut self, range: Range<usize>) -> bool {
+        let Ok(bytes) = self.bytes(&range) else { return false };
+        let context = self.pipeline.shared_mut();
+        let has_failed = context.failed.is_some();
+        let Ok((parts, layout, ..)) = context.parts() else { return false };
+        let has = |page| parts.frames.get(layout.frame(page)).is_some_and(|frame| frame.has(page));
+        !has_failed && layout.pages(&bytes).all(has)
+    }
+
     /// Starts the READs of pages that a later access needs, as many as there are free operations and free or
-    /// unchanged frames. Does not wait.
+    /// unchanged frames. Does not wait: [`has`](Self::has) says whether the pages are here.
     ///
     /// # Errors
     /// As for [`access`](Self::access).

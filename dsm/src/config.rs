@@ -35,7 +35,8 @@ pub struct Config {
     /// The number of locks.
     pub locks: u32,
     /// Pages that the private memory holds at once. If the region has more, page `p` is in frame `p` modulo this
-    /// number, and no range of an access may have pages before and behind a multiple of it.
+    /// number, and no range of an access may have pages before and behind a multiple of it. Then the bytes of this
+    /// many pages are a multiple of an element's.
     pub mirror_pages: u32,
     /// Pages that can be edited at once: those edited since the last release or barrier. An edit of another
     /// one sends the changes of all of them first.
@@ -181,6 +182,11 @@ impl Config {
         ];
         for (what, found, max) in ranges {
             ConfigError::check_range(what, found, 1, max)?;
+        }
+        let turn = layout.page_bytes().saturating_mul(layout.frames as usize);
+        if layout.frames < layout.page_count && !turn.is_multiple_of(size_of::<T>()) {
+            let why = "mirror_pages, if fewer than the region has, hold a multiple of an element: no element lies in two turns of them";
+            return Err(ConfigError::Invalid(why));
         }
         if self.in_windows {
             if layout.granule < WORD_BYTES || self.compares {

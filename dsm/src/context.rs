@@ -366,8 +366,15 @@ impl<M: AsMut<[u64]>> Context<M> {
         let (head, pages) = message.split_at_mut_checked(MESSAGE_HEAD).ok_or(Error::Window)?;
         let mut count = 0;
         // A bit for each page where there is room, of which none is lost, or else runs of pages.
-        if let Some(bits) = pages.get_mut(..layout.bitmap_words()) {
+        let bits = pages.get_mut(..layout.bitmap_words());
+        #[cfg(test)]
+        let bits = bits.filter(|_| !crate::model::lists_runs());
+        if let Some(bits) = bits {
             copy(parts.changed, bits)?;
+            #[cfg(test)]
+            if crate::model::is(crate::model::Mutant::SendsNoBits) {
+                bits.fill(0);
+            }
             count = BITMAP;
         } else {
             let own = log.since(parts.log, 0).filter(|(_, notice)| log.is_own(*notice));
@@ -414,7 +421,10 @@ impl<M: AsMut<[u64]>> Context<M> {
         }
         log.clear();
         parts.seen.fill(0);
-        parts.locks.iter_mut().for_each(crate::lock::State::forget_notices);
+        let locks = parts.locks.iter_mut();
+        #[cfg(test)]
+        let locks = locks.filter(|_| !crate::model::is(crate::model::Mutant::KeepsLists));
+        locks.for_each(crate::lock::State::forget_notices);
         stats.barriers += 1;
         Ok(None)
     }

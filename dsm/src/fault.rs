@@ -116,7 +116,8 @@ impl Protection {
 /// A page that is here does not fault. So another thread may see any of its states, and a store of one, or of the
 /// handler of a signal that interrupts a call on the region, may be lost.
 ///
-/// A system call that is given the address of a protected page does not fault either, and fails with EFAULT:
+/// A system call that is given the address of a protected page does not fault either, and fails with EFAULT; read(2),
+/// write(2) and their like return a short count instead if the pages before it are present. So
 /// [`view`] what a call will read, and [`edit`] what it will write, just before it. The next call on the region, or
 /// access to another page, may protect it again.
 ///

@@ -7,12 +7,13 @@ use core::cell::Cell;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 
+use bytemuck::cast_slice;
 use probeline_pipeline::model::{
     Draw, Driven, Explored, MAX_CLIENTS, RandomCheck, Scenario, Stopped, Subject, Turn, Verdict,
     Wire, check_random, check_within, shorter, torn,
 };
 use probeline_pipeline::{Error, Finished, Operation, Pipeline};
-use probeline_transport::{Owner, Transport};
+use probeline_transport::{Exchange, ExchangeError, Owner, Transport};
 
 use crate::config::Config;
 use crate::context::Context;
@@ -32,7 +33,13 @@ pub(crate) enum Mutant {
     /// A lock is passed on while its list is written.
     PassesOnEarly,
     /// A rank tells of changes that have not arrived.
-    DoesNotWait,
+    TellsEarly,
+    /// A release or barrier waits for all changes but the last one.
+    DropsLastWait,
+    /// A barrier's message says of no page that it was changed.
+    SendsNoBits,
+    /// A rank keeps after a barrier what it knew of the lists of locks.
+    KeepsLists,
     /// A page is sent as a whole.
     SendsPages,
     /// A word that was changed in part is written.
@@ -71,6 +78,24 @@ pub(crate) fn is(mutant: Mutant) -> bool {
     MUTANT.get() == mutant
 }
 
+/// Returns the number of changes that a rank waits for, of those in flight.
+pub(crate) fn waits_for(left: u32) -> u32 {
+    match MUTANT.get() {
+        Mutant::TellsEarly => 0,
+        Mutant::DropsLastWait => left.saturating_sub(1),
+        _ => left,
+    }
+}
+
+thread_local! {
+    static LISTS_RUNS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns whether messages of barriers list runs of pages, as those of many pages do.
+pub(crate) fn lists_runs() -> bool {
+    LISTS_RUNS.get()
+}
+
 /// Returns whether a mutant does not pass a notice on.
 pub(crate) fn hides(is_own: bool) -> bool {
     is(Mutant::TellsOwnOnly) && !is_own
@@ -97,11 +122,19 @@ enum Request {
     Over(usize),
     /// Looks at a half of a word.
     View(usize),
-    /// Prefetches the page of a half of a word, acquires a lock, and lock_reads at the half.
+    /// Prefetches the page of a half of a word, acquires a lock, and looks at the half.
     Ahead(usize, u32),
+    /// Acquires a lock, or takes a place among those that wait for it, which a later acquire keeps.
+    Try(u32),
+    /// Waits for all ranks.
+    Barrier,
+    /// Prefetches the page of a half of a word, waits for all ranks, and looks at the half.
+    AheadOfAll(usize),
 }
 
-use Request::{Acquire, Add, Ahead, Both, Over, Release, Run as Five, View};
+use Request::{
+    Acquire, Add, Ahead, AheadOfAll, Barrier, Both, Over, Release, Run as Five, Try, View,
+};
 
 /// More than all additions before.
 const OVER: u8 = 9;
@@ -115,6 +148,10 @@ const LOCKS: usize = 2;
 const HALVES_OF_WORDS: &[u64] = &[0xFFFF_FFFF, 0xFFFF_FFFF << 32];
 /// Words of each window: a page, and a lock with its list.
 const PART: usize = PAGE_WORDS + 16;
+/// Barriers of a script at most, and behind the rest of a window the words of the rank's message of each, behind
+/// a word that says that the rank has reached the barrier.
+const BARRIERS: usize = 2;
+const BOARD: usize = 8;
 
 type Scripts = &'static [&'static [Request]];
 
@@ -125,6 +162,7 @@ type Known = [u8; HALVES];
 struct History {
     ranks: [Known; MAX_CLIENTS],
     locks: [Known; LOCKS],
+    barriers: [Known; BARRIERS],
     all: Known,
     has_given_up: [bool; MAX_CLIENTS],
     /// The ranks that hold each lock, or wait for it.
@@ -137,6 +175,7 @@ impl Default for History {
         Self {
             ranks: [none; MAX_CLIENTS],
             locks: [none; LOCKS],
+            barriers: [none; BARRIERS],
             all: none,
             has_given_up: [false; MAX_CLIENTS],
             tickets: [0; LOCKS],
@@ -163,6 +202,8 @@ struct Litmus {
     reaches: u32,
     /// Whether each rank has the pages whose home it is in its window.
     is_in_windows: bool,
+    /// Whether messages of barriers list runs of pages.
+    lists_runs: bool,
 }
 
 impl Litmus {
@@ -185,7 +226,25 @@ impl Litmus {
             ticket: 0,
             reaches: 0,
             is_in_windows: false,
+            lists_runs: false,
         }
+    }
+
+    /// Messages of barriers list runs of pages, at most as many as a rank has notices.
+    const fn with_runs(self, notices: u32) -> Self {
+        Self { lists_runs: true, ..self.with_notices(notices) }
+    }
+
+    /// Returns the number of barriers before a request.
+    fn barriers(&self, turn: Turn<Request>) -> usize {
+        let before = &self.scripts[turn.who][..turn.nth];
+        before.iter().filter(|request| matches!(request, Barrier | AheadOfAll(_))).count()
+    }
+
+    /// Returns whether a rank has a place among those that wait for a lock, or holds it, from a request before.
+    fn has_tried(&self, turn: Turn<Request>, lock: u32) -> bool {
+        let before = &self.scripts[turn.who][..turn.nth];
+        before.iter().any(|request| matches!(request, Try(tried) if *tried == lock))
     }
 
     const fn with_mirror(self, mirror_pages: u32) -> Self {
@@ -243,7 +302,10 @@ impl<const N: usize> Scenario<N> for Litmus {
     fn memory(&self) -> [u64; N] {
         let mut memory = [0; N];
         let word = u64::from(self.ticket) << TICKET_BITS | u64::from(self.ticket);
-        memory.chunks_exact_mut(PART).take(LOCKS).for_each(|part| part[PAGE_WORDS] = word);
+        memory
+            .chunks_exact_mut(N / self.scripts.len())
+            .take(LOCKS)
+            .for_each(|part| part[PAGE_WORDS] = word);
         memory
     }
 
@@ -252,8 +314,10 @@ impl<const N: usize> Scenario<N> for Litmus {
     }
 
     fn client(&self, who: usize) -> Driven<Self, N> {
-        let (me, owners) = (Owner(who as u32), (N / PART) as u32);
-        let wire = Wire::new(owners, PART, 2, self.reaches, self.tears.is_empty()).at_owner(me);
+        let (me, owners) = (Owner(who as u32), self.scripts.len());
+        let (part, is_whole) = (N / owners, self.tears.is_empty());
+        let owners = owners as u32;
+        let wire = Wire::new(owners, part, 2, self.reaches, is_whole).at_owner(me);
         let wire = if self.is_ordered { wire.with_ordered_writes() } else { wire };
         self.config.check::<u32>(&wire).expect("a valid configuration");
         let layout = self.config.layout::<u32>(owners);
@@ -278,8 +342,8 @@ impl<const N: usize> Scenario<N> for Litmus {
         driven: &mut Driven<Self, N>,
     ) -> Option<Vec<Result<Outcome, Error>>> {
         let mut region = Region::<u32, _, _, _>::with(driven.clone());
-        let result = run(&mut region, turn.request);
-        if !matches!(result, Ok(Outcome::Fetched | Outcome::Acquired | Outcome::Released)) {
+        let result = run(&mut region, turn.request, self.barriers(turn));
+        if matches!(result, Ok(Outcome::Waiting) | Err(_)) {
             rest(&mut region.pipeline);
         }
         *driven = region.into_pipeline();
@@ -287,10 +351,12 @@ impl<const N: usize> Scenario<N> for Litmus {
     }
 
     fn begin(&self, turn: Turn<Request>, _: &[u64; N], history: &mut History) {
-        if let Release(lock) = turn.request
-            && !history.has_given_up[turn.who]
-        {
-            learn(&mut history.locks[lock as usize], &history.ranks[turn.who]);
+        let known = &history.ranks[turn.who];
+        match turn.request {
+            _ if history.has_given_up[turn.who] => {}
+            Release(lock) => learn(&mut history.locks[lock as usize], known),
+            Barrier | AheadOfAll(_) => learn(&mut history.barriers[self.barriers(turn)], known),
+            _ => {}
         }
     }
 
@@ -306,6 +372,7 @@ impl<const N: usize> Scenario<N> for Litmus {
             Ok(Outcome::Waiting) => {
                 if let Acquire(lock) | Ahead(_, lock) = turn.request
                     && !history.has_given_up[turn.who]
+                    && !self.has_tried(turn, lock)
                 {
                     history.tickets[lock as usize] += 1;
                 }
@@ -313,20 +380,23 @@ impl<const N: usize> Scenario<N> for Litmus {
             }
             Err(_) if self.failures > 0 => history.has_given_up[turn.who] = true,
             Err(error) => return Err(format!("{:?} fails: {error}", turn.request)),
-            Ok(_) => {
+            Ok(outcome) => {
                 let known = &mut history.ranks[turn.who];
                 match turn.request {
-                    Acquire(lock) | Ahead(_, lock) => {
-                        learn(known, &history.locks[lock as usize]);
-                        history.tickets[lock as usize] += 1;
+                    Acquire(lock) | Ahead(_, lock) | Try(lock) => {
+                        if outcome != Outcome::Sent {
+                            learn(known, &history.locks[lock as usize]);
+                        }
+                        history.tickets[lock as usize] += u8::from(!self.has_tried(turn, lock));
                     }
                     Release(lock) => history.tickets[lock as usize] -= 1,
+                    Barrier | AheadOfAll(_) => learn(known, &history.barriers[self.barriers(turn)]),
                     View(_) | Add(_) | Both(_) | Five(_) | Over(_) => {}
                 }
                 for half in halves(turn.request) {
                     match turn.request {
                         Over(_) => (known[half], history.all[half]) = (OVER, OVER),
-                        View(_) | Ahead(..) => {}
+                        View(_) | Ahead(..) | AheadOfAll(_) => {}
                         _ => {
                             known[half] += 1;
                             history.all[half] += 1;
@@ -348,9 +418,10 @@ impl<const N: usize> Scenario<N> for Litmus {
     }
 
     fn check_end(&self, memory: &[u64; N], history: &History, has_failed: bool) -> Verdict {
+        let part = N / self.scripts.len();
         for (lock, expected) in history.tickets.iter().enumerate().filter(|_| !has_failed) {
             let Tickets { next, serving, .. } =
-                Tickets::from_word(memory[lock * PART + PAGE_WORDS]);
+                Tickets::from_word(memory[lock * part + PAGE_WORDS]);
             if next.wrapping_sub(serving) != u16::from(*expected) {
                 return Err(format!(
                     "lock {lock} is at {serving} of {next}, with {expected} ranks"
@@ -362,7 +433,7 @@ impl<const N: usize> Scenario<N> for Litmus {
         }
         for (half, all) in history.all.iter().enumerate() {
             let (page, word) = (half / SECOND, half % SECOND / 2);
-            let found = (memory[page * PART + word] >> (32 * (half % 2))) as u32;
+            let found = (memory[page * part + word] >> (32 * (half % 2))) as u32;
             if found != u32::from(*all) {
                 return Err(format!("half {half} is {found} at its home, not {all}"));
             }
@@ -374,8 +445,8 @@ impl<const N: usize> Scenario<N> for Litmus {
 /// Returns the halves of words of an access.
 fn halves(request: Request) -> core::ops::Range<usize> {
     match request {
-        Acquire(_) | Release(_) => 0..0,
-        Add(half) | View(half) | Ahead(half, _) => half..half + 1,
+        Acquire(_) | Release(_) | Try(_) | Barrier => 0..0,
+        Add(half) | View(half) | Ahead(half, _) | AheadOfAll(half) => half..half + 1,
         Both(half) | Over(half) => half..half + 2,
         Five(half) => half..half + 5,
     }
@@ -408,27 +479,105 @@ fn rest<const N: usize>(pipeline: &mut Driven<Litmus, N>) {
     while pipeline.in_flight() > 0 && pipeline.poll_into(&mut out).is_ok() {}
 }
 
-/// A rank that has not got a lock does nothing any more.
-fn run<const N: usize>(region: &mut Rank<N>, request: Request) -> Result<Outcome, Error> {
-    let waits = |region: &mut Rank<N>, lock| {
-        region.pipeline.shared_mut().lock_state(lock).is_ok_and(|state| state.hold() == Hold::Waits)
-    };
-    if waits(region, 0) || waits(region, 1) {
+/// Notes that a rank does nothing any more.
+fn give_up<const N: usize>(region: &mut Rank<N>) -> Result<Outcome, Error> {
+    region.pipeline.shared_mut().failed = Some(Error::BarrierFailed);
+    Ok(Outcome::Waiting)
+}
+
+/// The messages of all ranks at a barrier.
+struct Gathered(Owner, Vec<u64>);
+
+impl Exchange for Gathered {
+    fn me(&self) -> Owner {
+        self.0
+    }
+
+    fn owners(&self) -> u32 {
+        unreachable!("the ranks are those of the region")
+    }
+
+    fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+        let gathered = cast_slice(&self.1);
+        assert_eq!(mine, &gathered[self.0.0 as usize * mine.len()..][..mine.len()]);
+        all.copy_from_slice(gathered);
+        Ok(())
+    }
+}
+
+/// Passes a barrier as the region does, with messages in the windows. Returns false if the others have not reached it.
+fn pass<const N: usize>(
+    region: &mut Rank<N>,
+    ahead: Option<u32>,
+    nth: usize,
+) -> Result<bool, Error> {
+    region.send_all().0?;
+    if let Some(page) = ahead {
+        start_fetch(region, page)?;
+    }
+    let mut context = region.pipeline.shared().clone();
+    context.fill_message(false)?;
+    let (parts, layout, ..) = context.parts()?;
+    let (words, owners) = (layout.message_words(), layout.owners as usize);
+    let window = region.pipeline.transport().window();
+    let board = PART + nth * BOARD;
+    window[board].store(1, SeqCst);
+    let to = &window[board + 1..];
+    to.iter().zip(&parts.messages[..words]).for_each(|(to, word)| to.store(*word, SeqCst));
+    // The others may come now. What is prefetched stays in flight.
+    if region.pipeline.in_flight() == 0 {
+        region.take_results()?;
+    }
+    let memory = region.pipeline.transport().memory();
+    let boards = memory.chunks_exact(N / owners).map(|part| &part[board..][..=words]);
+    if boards.clone().any(|board| board[0] == 0) {
+        return Ok(false);
+    }
+    let gathered = boards.flat_map(|board| board[1..].to_vec()).collect();
+    let mut job = Gathered(context.me, gathered);
+    region.exchange_notices(false, &mut job).map_err(|_| Error::Window)?;
+    Ok(true)
+}
+
+/// A rank that has not got a lock, or not passed a barrier, does nothing any more.
+fn run<const N: usize>(
+    region: &mut Rank<N>,
+    request: Request,
+    barriers: usize,
+) -> Result<Outcome, Error> {
+    if region.pipeline.shared().failed == Some(Error::BarrierFailed) {
         return Ok(Outcome::Waiting);
     }
     if let Ahead(half, _) = request {
         start_fetch(region, (half / SECOND) as u32)?;
     }
-    if let Acquire(lock) | Ahead(_, lock) = request {
-        match region.acquire(lock) {
-            Err(Error::LockWait { .. }) => return Ok(Outcome::Waiting),
-            result => result?,
-        }
-    }
     let range = halves(request);
+    match request {
+        Acquire(lock) | Ahead(_, lock) | Try(lock) => {
+            let hold = region.pipeline.shared_mut().lock_state(lock)?.hold();
+            let acquired = if hold == Hold::Holds { Ok(()) } else { region.acquire(lock) };
+            match (acquired, request) {
+                (Err(Error::LockWait { .. }), Try(_)) => return Ok(Outcome::Sent),
+                (Err(Error::LockWait { .. }), _) => return give_up(region),
+                (acquired, _) => acquired?,
+            }
+        }
+        Barrier | AheadOfAll(_) => {
+            let ahead = range.clone().next().map(|half| (half / SECOND) as u32);
+            if !pass(region, ahead, barriers)? {
+                return give_up(region);
+            }
+            // Changes for which a mutant has not waited.
+            while ahead.is_none() && region.pipeline.in_flight() > 0 {
+                region.progress()?;
+            }
+        }
+        _ => {}
+    }
     let before = see_home(region, range.start)?;
     match request {
-        Acquire(_) => return Ok(Outcome::Acquired),
+        Acquire(_) | Try(_) => return Ok(Outcome::Acquired),
+        Barrier => {}
         Release(lock) => {
             region.release(lock)?;
             // Changes for which a mutant has not waited.
@@ -437,7 +586,7 @@ fn run<const N: usize>(region: &mut Rank<N>, request: Request) -> Result<Outcome
             }
             return Ok(Outcome::Released);
         }
-        View(_) | Ahead(..) => drop(region.view(range)?.len()),
+        View(_) | Ahead(..) | AheadOfAll(_) => drop(region.view(range)?.len()),
         Over(_) => region.overwrite(range)?.fill(OVER.into()),
         Add(_) | Both(_) | Five(_) => region.edit(range)?.iter_mut().for_each(|half| *half += 1),
     }
@@ -481,9 +630,15 @@ fn home_of<const N: usize>(
 
 /// Checks a scenario on as many owners as it has ranks.
 fn check(litmus: Litmus, max_moves: usize) -> Result<Explored, Stopped> {
-    match litmus.scripts.len() {
-        2 => check_within::<{ 2 * PART }, _>(&litmus, max_moves),
-        _ => check_within::<{ 3 * PART }, _>(&litmus, max_moves),
+    const LONG_PART: usize = PART + BARRIERS * BOARD;
+    let mut requests = litmus.scripts.iter().copied().flatten();
+    let has_barrier = requests.any(|request| matches!(request, Barrier | AheadOfAll(_)));
+    LISTS_RUNS.set(litmus.lists_runs);
+    match (litmus.scripts.len(), has_barrier) {
+        (2, false) => check_within::<{ 2 * PART }, _>(&litmus, max_moves),
+        (2, true) => check_within::<{ 2 * LONG_PART }, _>(&litmus, max_moves),
+        (_, false) => check_within::<{ 3 * PART }, _>(&litmus, max_moves),
+        (_, true) => check_within::<{ 3 * LONG_PART }, _>(&litmus, max_moves),
     }
 }
 

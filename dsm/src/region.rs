@@ -248,21 +248,27 @@ where
         if exchange != engine {
             return Err(CollectiveError::Owners { exchange, engine });
         }
-        // Who waits for a lock keeps its place, as in an acquire.
+        let (sent, waits) = self.send_all();
+        let passed = self.exchange_notices(sent.is_err(), job);
+        let result = sent.map_err(CollectiveError::from).and(passed);
+        if result.is_err() {
+            self.pipeline.shared_mut().failed.get_or_insert(Error::BarrierFailed);
+        }
+        result.and(waits.map_err(CollectiveError::from))
+    }
+
+    /// Finishes what was started, and sends the changes of all edited pages. Returns beside the result the one of an
+    /// acquire: who waits for a lock keeps its place.
+    pub(crate) fn send_all(&mut self) -> (Result<(), Error>, Result<(), Error>) {
         let (finished, waits) = match self.finish() {
-            Err(waits @ Error::LockWait { .. }) => (Ok(()), Err(waits.into())),
+            Err(waits @ Error::LockWait { .. }) => (Ok(()), Err(waits)),
             finished => (finished, Ok(())),
         };
         let sent = finished.and_then(|()| {
             self.start_flush(None)?;
             self.finish()
         });
-        let passed = self.exchange_notices(sent.is_err(), job);
-        let result = sent.map_err(CollectiveError::from).and(passed);
-        if result.is_err() {
-            self.pipeline.shared_mut().failed.get_or_insert(Error::BarrierFailed);
-        }
-        result.and(waits)
+        (sent, waits)
     }
 
     /// Starts to send the changes of all edited pages ahead of [`barrier`](Self::barrier), which then has
@@ -276,7 +282,7 @@ where
     }
 
     /// Exchanges what all ranks have changed, or that one has failed.
-    fn exchange_notices(
+    pub(crate) fn exchange_notices(
         &mut self,
         has_failed: bool,
         job: &mut (impl Exchange + ?Sized),
@@ -311,7 +317,7 @@ where
         let Context { task, edited, .. } = *self.pipeline.shared();
         let Task::Flush { next, left, release } = task else { return Ok(()) };
         #[cfg(test)]
-        let left = if crate::model::is(crate::model::Mutant::DoesNotWait) { 0 } else { left };
+        let left = crate::model::waits_for(left);
         if left > 0 || next < edited {
             return Ok(());
         }
@@ -385,7 +391,7 @@ where
     }
 
     /// Polls the transport once, and takes the results of operations.
-    fn take_results(&mut self) -> Result<(), Error> {
+    pub(crate) fn take_results(&mut self) -> Result<(), Error> {
         let mut out = [Finished::default(); RESULTS];
         let polled = self.pipeline.poll_into(&mut out).map(<[_]>::len);
         let count = polled.inspect_err(|error| self.pipeline.shared_mut().failed = Some(*error))?;

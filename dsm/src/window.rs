@@ -38,7 +38,12 @@ impl AsMut<[u64]> for Window {
     fn as_mut(&mut self) -> &mut [u64] {
         // SAFETY: these words stay where they are while the engine lives (`StableMemory`), and the region has both: the
         // promise of `open_in_windows` excludes that another engine takes its place. Atomics have the size and alignment
-        // of words, and may be changed by a shared reference. This process refers to them by this slice only: the
+        // of words, and may be changed by a shared reference. Other processes store to elements of pages at home while
+        // this slice exists, through other mappings: no accesses of this program, so no race in it. The compiler may take
+        // words of the slice as unchanged, and store to words that this rank stores to. The promise of `open_in_windows`
+        // (proper synchronisation) upholds both for the elements that views and edits return. The region itself loads and
+        // stores no word of a page at home: it neither sends nor reads nor compares such pages. All other words of the
+        // slice are stored by this rank only. This process refers to them by this slice only: the
         // region reaches neither the pages whose home it is nor other private memory by its engine, and who borrows
         // the engine borrows the region.
         unsafe { slice::from_raw_parts_mut(self.words.as_ptr(), self.len) }

@@ -354,6 +354,15 @@ fn efault() {
         memory.view(2_999..3_001).unwrap_err(),
         OperationError::Index { index: 3_000 }.into()
     );
+    // Of two pages, one of which is here, the kernel takes the first.
+    memory.view(1_024..1_536).unwrap();
+    for _ in 0..2 {
+        // SAFETY: write(2), as above.
+        assert_eq!(unsafe { libc::write(writes.as_raw_fd(), at(1_024), 8_192) }, 4_096);
+    }
+    memory.edit(1_024..1_536).unwrap();
+    // SAFETY: read(2), as above.
+    assert_eq!(unsafe { libc::read(reads.as_raw_fd(), at(1_024), 8_192) }, 4_096);
 }
 
 /// Returns how a forked process ends that runs this.

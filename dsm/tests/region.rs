@@ -290,7 +290,12 @@ fn refuses_invalid_accesses() {
 fn prefetch_keeps_pages_it_read() {
     let few = Config { page_words: 8, mirror_pages: 4, ..Config::new(8 * 64) };
     let mut region = open::<u64>(few, &mut Alone);
+    assert!(!region.has(0..8));
     region.prefetch(0..8 * 64).unwrap();
+    assert_eq!(
+        [0..8, 0..32, 24..40, 600..601].map(|range| region.has(range)),
+        [true, true, false, false]
+    );
     let fetches = region.stats().fetches;
     let _ = region.view(0..8).unwrap();
     assert!(fetches <= 4, "{fetches} pages were read for a mirror of 4");
@@ -325,6 +330,12 @@ fn refuses_invalid_configurations() {
         let error = open(config, 0);
         assert!(matches!(error, CollectiveError::Config(_)), "{config:?}: {error}");
     }
+    // The last element of the first page ends in the second one, of another turn of the mirror.
+    let turned = Config { mirror_pages: 1, ..config };
+    let engine = Builder::new(turned.sizes::<[u64; 9]>(1, 4)).open(&mut Alone).unwrap();
+    let (operations, memory) = ([Operation::EMPTY; 4], vec![0; 9_000]);
+    let opened = Region::<[u64; 9], _, _, _>::open(engine, turned, operations, memory, &mut Alone);
+    assert!(opened.err().unwrap().to_string().contains("no element lies in two turns"));
     let error = open(Config { notices: 300, ..config }, 0);
     assert!(matches!(error, CollectiveError::Config(ConfigError::Slot { .. })), "{error}");
 }

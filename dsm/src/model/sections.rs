@@ -118,6 +118,8 @@ fn is_synchronised(script: &[Request]) -> bool {
         View(half) if half % SECOND == 12 => true,
         Add(half) | View(half) => held[half % 2],
         Both(_) | Over(_) | Five(_) => held == [true; LOCKS],
+        Barrier => true,
+        Try(_) | AheadOfAll(_) => false,
     });
     is_valid && held == [false; LOCKS]
 }

@@ -298,13 +298,15 @@ impl<'e, T: Pod + PartialEq + Debug, R: Shared<T>, J: Exchange> Program<'e, T, R
 fn config<T>(rng: &mut Rng) -> Config {
     let page_words = [8, 8, 16, 64, 128][rng.below(5) as usize];
     let bytes = u64::from(page_words) * 8 * (1 + rng.below(6)) - rng.below(60);
+    // A mirror that is smaller than the region holds a multiple of an element.
+    let odd = (size_of::<T>() >> size_of::<T>().trailing_zeros()) as u32;
     let max_notices = [3, 20][rng.below(2) as usize];
     let may_not_share = size_of::<T>().is_multiple_of(8) || 8_usize.is_multiple_of(size_of::<T>());
     Config {
         page_words,
         locks: LOCKS as u32 + 1,
         notices: 1 + rng.below(max_notices) as u32,
-        mirror_pages: if rng.below(2) == 0 { 1 + rng.below(4) as u32 } else { u32::MAX },
+        mirror_pages: if rng.below(2) == 0 { odd * (1 + rng.below(4) as u32) } else { u32::MAX },
         edited_pages: if rng.below(2) == 0 { 1 + rng.below(4) as u32 } else { u32::MAX },
         max_lock_reads: 1 + rng.below(20) as u32,
         distribution: if rng.below(2) == 0 { Distribution::Cyclic } else { Distribution::Block },

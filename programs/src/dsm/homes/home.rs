@@ -23,10 +23,23 @@ struct Lock {
     is_held: bool,
     /// Ranks that wait, and the barrier that each has passed last.
     waiting: VecDeque<(usize, u64)>,
-    /// Notices of releases: the barrier before each, the rank, and its pages.
-    log: Vec<(u64, usize, Vec<u64>)>,
-    /// The notices that each rank has had.
+    /// The barrier before the releases of the log: it has told all ranks of those before it.
+    barrier: u64,
+    /// Notices of releases since it: the rank, and its pages.
+    log: Vec<(usize, Vec<u64>)>,
+    /// The notices of the log that each rank has had.
     seen: Vec<usize>,
+}
+
+impl Lock {
+    /// Forgets the notices from before a barrier that a rank has passed, and so all have reached.
+    fn forget(&mut self, barrier: u64) {
+        if barrier > self.barrier {
+            self.barrier = barrier;
+            self.log.clear();
+            self.seen.fill(0);
+        }
+    }
 }
 
 pub(super) struct Home<E> {
@@ -86,8 +99,11 @@ impl<E: Timed> Home<E> {
         let count = usize::try_from(self.port.own(buffer, 1)?[0]).unwrap_or(usize::MAX);
         let words = count.div_ceil(2);
         let message = self.port.own(buffer + 1, words.min(self.layout.buffer_words - 1))?.to_vec();
+        let message = cast_slice(&message).get(..count);
+        let longer =
+            || Error::Wrong(format!("rank {rank} has sent a message longer than a buffer"));
         let mut bytes = 0;
-        for (page, _, runs) in records(&cast_slice(&message)[..count]) {
+        for (page, _, runs) in records(message.ok_or_else(longer)?) {
             let first = self.layout.page(page as usize);
             let window = &self.port.engine.window()[first..first + self.layout.page_words];
             let mut words: Vec<u64> = window.iter().map(|word| word.load(Relaxed)).collect();
@@ -114,7 +130,11 @@ impl<E: Timed> Home<E> {
             RELEASE => {
                 let held = self.lock(nth);
                 held.is_held = false;
-                held.log.push((request[2], rank, request[REQUEST_HEAD..].to_vec()));
+                held.forget(request[2]);
+                // Of a rank that another one has left behind a barrier, all were told there.
+                if held.barrier == request[2] {
+                    held.log.push((rank, request[REQUEST_HEAD..].to_vec()));
+                }
                 self.port.ring(owner(rank), self.layout.answered())?;
                 self.grant(nth)
             }
@@ -153,10 +173,9 @@ impl<E: Timed> Home<E> {
         let Some((rank, barrier)) = lock.waiting.pop_front() else { return Ok(()) };
         lock.is_held = true;
         let mut notices = vec![0; words];
+        lock.forget(barrier);
         let unseen = lock.log.iter().skip(lock.seen[rank]);
-        // The barrier has told of what came before it.
-        for (_, _, pages) in unseen.filter(|(before, from, _)| *before == barrier && *from != rank)
-        {
+        for (_, pages) in unseen.filter(|(from, _)| lock.barrier == barrier && *from != rank) {
             notices.iter_mut().zip(pages).for_each(|(all, pages)| *all |= pages);
         }
         lock.seen[rank] = lock.log.len();
