@@ -59,7 +59,9 @@ fn dsm_runs_each_program() {
             let found = row["barriers"].as_f64().unwrap();
             assert!(found == barriers || options[0] == "ocean" && found > barriers, "{row}");
             let diffs = row["diffs"].as_f64().unwrap();
-            assert!(if is_sent { diffs > 4.0 } else { diffs == 0.0 }, "{row}");
+            // Only ocean has a common word then, under a lock.
+            let locked = row["acquires"].as_f64().unwrap();
+            assert!(if is_sent { diffs > 4.0 } else { diffs <= locked }, "{row}");
         }
     }
     let costs = ["is", "--class", "s", "--flop-ps", "2000", "--byte-ps", "1000"];
