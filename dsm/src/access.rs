@@ -277,6 +277,10 @@ where
     }
 
     fn wait_for(&mut self, page: u32) -> Result<(), Error> {
+        if !self.frame(page)?.is_fetching() {
+            return Ok(());
+        }
+        self.pipeline.shared_mut().stats.waits += 1;
         while self.frame(page)?.is_fetching() {
             self.progress()?;
         }

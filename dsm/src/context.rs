@@ -43,6 +43,8 @@ counters! {
         /// lock's: then others drop all copies at the next lock, or this rank does. At a barrier they do so only if
         /// the region has more than 64 pages for each of the notices.
         pub overflows,
+        /// Times that a call waited: for a page, or for the operations of a flush, a lock or a release.
+        pub waits,
     }
 }
 

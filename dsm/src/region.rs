@@ -350,7 +350,11 @@ where
 
     /// Polls until nothing is left to do; the transport bounds the wait for each operation.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
-        while !self.poll()? {}
+        let mut polls = 0_u64;
+        while !self.poll()? {
+            polls += 1;
+        }
+        self.pipeline.shared_mut().stats.waits += u64::from(polls > 0);
         Ok(())
     }
 

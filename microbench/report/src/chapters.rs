@@ -301,6 +301,17 @@ fn programs(runs: &[Run]) -> Chapter {
         "Speedup of programs on shared pages",
         "The time of the same program on the memory of one rank, divided by that of all ranks.",
     ];
+    let counts = ["diffs", "messages", "waits"].map(|field| {
+        let texts = [
+            &*format!("dsm-{field}"),
+            &format!("Programs on shared pages: {field} of a rank"),
+            "Diffs are changed pages sent. The paper's are those of Noronha and Panda (2004), on 16 nodes: lu 1024, ocean \
+             258, is 2^24, barnes 32,768.",
+        ];
+        let y = (field, Kind::Fitting);
+        let chart = by_ranks(texts, (y, 1.0), &["dsm"], field, &["program", "protocol"]);
+        if field == "diffs" { chart.with_paper_series(paper::diffs) } else { chart }
+    });
     let y = ("speedup", Kind::Fitting);
     let charts = [
         map(),
@@ -309,6 +320,7 @@ fn programs(runs: &[Run]) -> Chapter {
         by_ranks(sort, (MILLIONS, 1e6), &["isx"], "keys_per_s", &["carrier"]),
         by_ranks(pages, (y, 1.0), &["dsm"], "speedup", &["program", "protocol"]),
     ];
+    let charts = charts.into_iter().chain(counts);
     Chapter::new(["programs", "The map, queues and programs", ""], runs, charts)
 }
 

@@ -201,6 +201,7 @@ row! {
         barriers: f64 => ("barriers", fixed::<0>, full()),
         notices: f64 = "received of changed pages" => ("notices", fixed::<0>, full()),
         overflows: f64 = "times that all copies were dropped" => ("overflows", fixed::<0>, full()),
+        waits: f64 = "times that a rank waited for pages, changes, locks or messages" => ("waits", fixed::<0>, full()),
     }
 }
 
@@ -266,6 +267,7 @@ impl DsmRow {
             barriers: mean(stats.barriers)?,
             notices: mean(stats.notices)?,
             overflows: mean(stats.overflows)?,
+            waits: mean(stats.waits)?,
         })
     }
 }

@@ -359,7 +359,7 @@ impl<T: Pod, E: Timed> Measured for Homes<'_, T, E> {
     }
 
     fn counts(&self) -> (Stats, u64) {
-        (self.stats, self.port.messages)
+        (Stats { waits: self.port.waits, ..self.stats }, self.port.messages)
     }
 
     fn leave(&mut self) -> Result<(), Error> {

@@ -58,6 +58,19 @@ fn at_each_chunk(here: &[Series], line: &str, value: fn(&Figure) -> f64) -> Vec<
     chunks.into_iter().map(of_chunk).collect()
 }
 
+/// Returns the diffs of each node for the programs of the runs (Noronha and Panda 2004, Table 2).
+pub(super) fn diffs(here: &[Series]) -> Vec<Series> {
+    const DIFFS: [(&str, f64); 4] =
+        [("lu", 15_114.0), ("ocean", 14_327.56), ("is", 7_680.0), ("barnes", 6_060.0)];
+    let has = |program: &str| here.iter().any(|series| series.hue.starts_with(program));
+    let shown = DIFFS.into_iter().filter(|(program, _)| has(program));
+    let series = shown.map(|(program, diffs)| {
+        let hue = format!("{program}, orig and pipe");
+        paper_series("paper, 16 nodes", Series::of(hue, [16.0, diffs]))
+    });
+    series.collect()
+}
+
 fn paper_series(line: &str, figures: Series) -> Series {
     Series { line: line.to_owned(), ..figures }
 }

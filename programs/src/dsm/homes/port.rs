@@ -149,6 +149,8 @@ pub(super) struct Port<E> {
     pub(super) costs: Costs,
     /// Messages sent.
     pub(super) messages: u64,
+    /// Times that messages were waited for.
+    pub(super) waits: u64,
     own: Vec<u64>,
     has_read: bool,
 }
@@ -159,7 +161,7 @@ pub(super) struct Wait(Option<u64>);
 
 impl<E: Timed> Port<E> {
     pub(super) fn new(engine: E, costs: Costs) -> Self {
-        Self { engine, costs, messages: 0, own: Vec::new(), has_read: false }
+        Self { engine, costs, messages: 0, waits: 0, own: Vec::new(), has_read: false }
     }
 
     /// Lets the modelled CPU work, and the others go on.
@@ -275,6 +277,7 @@ impl<E: Timed> Port<E> {
         while self.own(bell, 1)?[0] < count {
             self.idle(&mut wait)?;
         }
+        self.waits += u64::from(wait.0.is_some());
         Ok(())
     }
 
