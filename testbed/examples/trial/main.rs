@@ -8,6 +8,7 @@ mod job;
 mod latency;
 mod map;
 mod opening;
+mod pages;
 mod pin;
 mod refusals;
 mod soak;
@@ -51,6 +52,8 @@ enum Trial {
     Stream(stream::StreamArgs),
     /// Open engines until rank 1 is killed
     Opening(opening::OpeningArgs),
+    /// Edit pages of rank 1 under its lock while the test bed stops its process
+    Pages(pages::PagesArgs),
     /// Repeat operations that failed and may take effect later
     Unknown(unknown::UnknownArgs),
     /// Put, get and remove keys of a map on all ranks at once, and check every value
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Trial::Rate(args) => latency::run_rate(&args),
         Trial::Stream(args) => stream::run(&args),
         Trial::Opening(args) => opening::run(&args),
+        Trial::Pages(args) => pages::run(&args),
         Trial::Unknown(args) => unknown::run(&args),
         Trial::Pin => pin::run(),
     };

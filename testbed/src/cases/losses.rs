@@ -74,11 +74,16 @@ pub(super) const CASES: &[Case] = &[
             .try_for_each(|delay| kill_while_opening(testbed, "opening --repeat", delay).map(drop))
     }),
     trial(Layer::Two, "an_owner_that_never_polls_is_read", |testbed| {
-        let stream = Stream::start(testbed, "asleep", "--asleep")?;
+        let stream = Stream::start(testbed, "asleep", "stream --expect survival --asleep")?;
         stream.wait_for_progress()?;
         stream.finish()
     }),
-    trial(Layer::Two, "a_stopped_process_is_read", stopped_process),
+    trial(Layer::Two, "a_stopped_process_is_read", |testbed| {
+        stopped_process(testbed, "read", "stream --expect survival")
+    }),
+    trial(Layer::Two, "a_stopped_home_serves_pages_and_locks", |testbed| {
+        stopped_process(testbed, "pages", "pages")
+    }),
     trial(Layer::Two, "a_short_link_outage_is_survived", |testbed| {
         let up = |machine: &Machine| machine.set_link(Link::Up);
         survives(testbed, "link", |machine| machine.set_link(Link::Down), up)
@@ -166,10 +171,9 @@ struct Stream {
 
 impl Stream {
     /// Starts both ranks and waits until operations complete. `name` is unique in a boot.
-    fn start(testbed: &Testbed, name: &str, options: &str) -> Result<Self> {
+    fn start(testbed: &Testbed, name: &str, trial: &str) -> Result<Self> {
         // Requests are sent for 15 s, longer than a slow host needs to end a fault.
-        let stream = "stream --expect survival";
-        let arguments = format!("{stream} --until $SHARE/stop-{name} {options}");
+        let arguments = format!("{trial} --until $SHARE/stop-{name}");
         let ranks = Ranks::start(testbed, programs::TRIAL, 2, &arguments)?;
         let stop = testbed.dir().join(format!("share/stop-{name}"));
         let stream = Self { ranks, stop };
@@ -199,7 +203,7 @@ impl Stream {
     fn finish(self) -> Result<()> {
         fs::write(&self.stop, "")?;
         let output = self.ranks.finish()?;
-        let line = output.lines().find(|line| line.contains("longest silence"));
+        let line = output.lines().find(|line| line.contains(" operations, "));
         println!("{}", line.context(output.clone())?);
         Ok(())
     }
@@ -212,7 +216,7 @@ fn survives(
     begin: impl FnOnce(&Machine) -> Result<()>,
     end: impl FnOnce(&Machine) -> Result<()>,
 ) -> Result<()> {
-    let stream = Stream::start(testbed, name, "")?;
+    let stream = Stream::start(testbed, name, "stream --expect survival")?;
     begin(testbed.machine(2))?;
     let silence = stream.wait_for_silence();
     end(testbed.machine(2))?;
@@ -222,8 +226,8 @@ fn survives(
 }
 
 /// Checks that operations on the window of a stopped process complete.
-fn stopped_process(testbed: &Testbed) -> Result<()> {
-    let stream = Stream::start(testbed, "stopped", "")?;
+fn stopped_process(testbed: &Testbed, name: &str, trial: &str) -> Result<()> {
+    let stream = Stream::start(testbed, name, trial)?;
     let rank = stream.ranks.rank(1)?;
     rank.signal("STOP")?;
     let states = format!("cat $(pgrep -g {} trial | sed 's|.*|/proc/&/status|')", rank.pid()?);
