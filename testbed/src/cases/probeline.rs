@@ -53,7 +53,7 @@ fn explore(testbed: &Testbed, model: &str) -> Result<String> {
 /// Checks that the row of a model starts with these figures, after its name and number of ranks.
 pub(super) fn check_exploration(output: &str, figures: &[&str]) -> Result<()> {
     let mut rows = output.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let found = rows.any(|row| row.get(2..).is_some_and(|row| row.starts_with(figures)));
+    let found = rows.any(|row| row.get(1..).is_some_and(|row| row.starts_with(figures)));
     ensure!(found, "no {figures:?} in: {output}");
     Ok(())
 }
@@ -157,7 +157,7 @@ fn surrogate(testbed: &Testbed) -> Result<()> {
     let options = "--rows 8 --columns 20 --steps 10 --digits 4 --table-size 256KiB";
     let arguments = format!("surrogate {options} {OVER_VERBS}");
     let output = Ranks::start(testbed, "probeline", 2, &arguments)?.finish()?;
-    let row = output.lines().find(|line| line.trim_start().starts_with("4 "));
+    let row = output.lines().rfind(|line| line.trim_start().starts_with("4 "));
     let row = row.with_context(|| format!("no row of 4 digits: {output}"))?;
     println!("{row}");
     let share = row.split_whitespace().nth(1).and_then(|share| share.strip_suffix('%'));
