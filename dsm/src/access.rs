@@ -289,7 +289,8 @@ where
 
     /// Returns whether a view of the range finds all its pages in the mirror, as of the last completions that were taken:
     /// a later [`prefetch`](Self::prefetch) or [`poll`](Self::poll) takes those of READs in flight. False beyond the last
-    /// element, and if the region has failed.
+    /// element, and if the region has failed. It stays false while unsent changes are in frames that the range needs, and
+    /// for a range that the mirror cannot hold at once: a view sends the changes, and refuses the range.
     ///
     /// ```
     /// # use probeline_dsm::{Config, Operation, Region};
@@ -298,10 +299,13 @@ where
     /// # let memory = vec![0; config.memory_words::<u64>(1)];
     /// # let job = &mut probeline_transport::Alone;
     /// # let mut region = Region::<u64, _, _, _>::open(engine, config, [Operation::EMPTY; 4], memory, job)?;
-    /// while !region.has(0..5_000) {
+    /// for _ in 0..100 {
     ///     region.prefetch(0..5_000)?; // and the loop's other work
+    ///     if region.has(0..5_000) {
+    ///         break;
+    ///     }
     /// }
-    /// let elements = region.view(0..5_000)?; // waits for nothing
+    /// let elements = region.view(0..5_000)?; // waits for nothing if the region has them
     /// # assert_eq!(elements, [0; 5_000]);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
@@ -311,7 +315,8 @@ where
         let has_failed = context.failed.is_some();
         let Ok((parts, layout, ..)) = context.parts() else { return false };
         let has = |page| parts.frames.get(layout.frame(page)).is_some_and(|frame| frame.has(page));
-        !has_failed && layout.pages(&bytes).all(has)
+        let has_all = !has_failed && layout.pages(&bytes).all(has);
+        has_all && !self.is_turned(&bytes)
     }
 
     /// Starts the READs of pages that a later access needs, as many as there are free operations and free or

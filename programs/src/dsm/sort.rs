@@ -177,12 +177,12 @@ impl Sort {
         let first = self.ranks * BUCKETS;
         let (mut before, mut lens, mut lower) = (0, vec![0; ranks], vec![0; ranks]);
         let taken = (0..BUCKETS).map(|bucket| {
-            let taker = before * ranks / total;
+            let taker = (before * ranks / total).min(ranks - 1);
             let of_bucket: usize = (0..ranks).map(|rank| count(rank, bucket)).sum();
             lens[taker] += of_bucket;
             lower[taker] += (0..rank).map(|rank| count(rank, bucket)).sum::<usize>();
             before += of_bucket;
-            taker.min(ranks - 1)
+            taker
         });
         let taken = taken.collect();
         let mut end = first;
