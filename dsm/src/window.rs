@@ -36,7 +36,7 @@ impl Window {
 
 impl AsMut<[u64]> for Window {
     fn as_mut(&mut self) -> &mut [u64] {
-        // SAFETY: these words stay where they are while the engine lives (`StableMemory`), and the region has both: the
+        // These words stay where they are while the engine lives (`StableMemory`), and the region has both: the
         // promise of `open_in_windows` excludes that another engine takes its place. Atomics have the size and alignment
         // of words, and may be changed by a shared reference. Other processes store to elements of pages at home while
         // this slice exists, through other mappings: no accesses of this program, so no race in it. The compiler may take
@@ -46,6 +46,8 @@ impl AsMut<[u64]> for Window {
         // slice are stored by this rank only. This process refers to them by this slice only: the
         // region reaches neither the pages whose home it is nor other private memory by its engine, and who borrows
         // the engine borrows the region.
+        // SAFETY: the words are aligned and alive (`StableMemory`), no other reference of this process reaches them, and
+        // the caller of `open_in_windows` promises proper synchronisation with other processes.
         unsafe { slice::from_raw_parts_mut(self.words.as_ptr(), self.len) }
     }
 }
