@@ -520,6 +520,7 @@ fn pass<const N: usize>(
     let (parts, layout, ..) = context.parts()?;
     let (words, owners) = (layout.message_words(), layout.owners as usize);
     let window = region.pipeline.transport().window();
+    assert!(words < BOARD, "a message of {words} words");
     let board = PART + nth * BOARD;
     window[board].store(1, SeqCst);
     let to = &window[board + 1..];

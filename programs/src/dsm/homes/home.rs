@@ -131,10 +131,11 @@ impl<E: Timed> Home<E> {
                 let held = self.lock(nth);
                 held.is_held = false;
                 held.forget(request[2]);
-                // Of a rank that another one has left behind a barrier, all were told there.
-                if held.barrier == request[2] {
-                    held.log.push((rank, request[REQUEST_HEAD..].to_vec()));
+                // No rank passes a barrier that the holder has not reached.
+                if held.barrier != request[2] {
+                    return Err(Error::Wrong(format!("rank {rank} released a lock too late")));
                 }
+                held.log.push((rank, request[REQUEST_HEAD..].to_vec()));
                 self.port.ring(owner(rank), self.layout.answered())?;
                 self.grant(nth)
             }
