@@ -133,9 +133,9 @@ quick:
     cargo clippy --workspace --all-targets -- -D warnings
     cargo test --workspace --lib --bins -- --skip model::
 
-# Check models of the table and the map; PROBELINE_SCENARIOS=100000 draws more random ones
+# Check models of all structures; PROBELINE_SCENARIOS=100000 draws more random ones
 model-check:
-    cargo test --package probeline-table --package probeline-map --lib model -- --nocapture
+    cargo test --package probeline-{table,map,containers,dsm} --lib model -- --nocapture
 
 # Test the verbs in virtual machines: --list, --only NAME, --layer NAME (testbed/README.md)
 vm-test *args:

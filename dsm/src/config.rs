@@ -163,11 +163,11 @@ impl Config {
 
     pub(crate) fn check<T: Pod>(&self, transport: &impl Transport) -> Result<(), ConfigError> {
         if size_of::<T>() == 0 || align_of::<T>() > WORD_BYTES {
-            let why = "the elements of a region have a size, and an alignment of at most 8 bytes";
+            let why = "choose elements that have a size and an alignment of at most 8 bytes";
             return Err(ConfigError::Invalid(why));
         }
         if !self.page_words.is_power_of_two() || self.page_words < LINE_WORDS {
-            return Err(ConfigError::Invalid("the words of a page are a power of two from 8 on"));
+            return Err(ConfigError::Invalid("page_words must be a power of two of at least 8"));
         }
         let owners = transport.geometry().owners;
         let layout = self.layout::<T>(owners);
@@ -185,12 +185,12 @@ impl Config {
         }
         let turn = layout.page_bytes().saturating_mul(layout.frames as usize);
         if layout.frames < layout.page_count && !turn.is_multiple_of(size_of::<T>()) {
-            let why = "mirror_pages, if fewer than the region has, hold a multiple of an element: no element lies in two turns of them";
+            let why = "mirror_pages below the pages of the region must hold a whole number of elements: choose another number";
             return Err(ConfigError::Invalid(why));
         }
         if self.in_windows {
             if layout.granule < WORD_BYTES || self.compares {
-                let why = "a region in windows has elements of whole words, or does not share words, and compares no pages";
+                let why = "in_windows needs compares: false, and elements of whole words or shares_words: false";
                 return Err(ConfigError::Invalid(why));
             }
             let all = layout.page_count.into();

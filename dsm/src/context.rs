@@ -374,12 +374,14 @@ impl<M: AsMut<[u64]>> Context<M> {
         if let Some(bits) = bits {
             copy(parts.changed, bits)?;
             #[cfg(test)]
-            if crate::model::is(crate::model::Mutant::SendsNoBits) {
+            if crate::model::is(crate::model::Mutant::SendsNoPages) {
                 bits.fill(0);
             }
             count = BITMAP;
         } else {
             let own = log.since(parts.log, 0).filter(|(_, notice)| log.is_own(*notice));
+            #[cfg(test)]
+            let own = own.filter(|_| !crate::model::is(crate::model::Mutant::SendsNoPages));
             for ((_, notice), to) in own.zip(pages) {
                 *to = u64::from(notice.first) << 32 | u64::from(notice.count);
                 count += 1;

@@ -351,11 +351,14 @@ where
     /// Polls until nothing is left to do; the transport bounds the wait for each operation.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         let mut polls = 0_u64;
-        while !self.poll()? {
-            polls += 1;
-        }
+        let finished = loop {
+            match self.poll() {
+                Ok(false) => polls += 1,
+                finished => break finished.map(drop),
+            }
+        };
         self.pipeline.shared_mut().stats.waits += u64::from(polls > 0);
-        Ok(())
+        finished
     }
 
     /// Starts to send the changes of all edited pages, and to release a lock after them, if one is given.

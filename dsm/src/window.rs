@@ -116,7 +116,7 @@ mod tests {
         let without = Config { in_windows: false, ..config };
         for (config, expected) in [
             (without, "set in_windows"),
-            (Config { compares: true, ..config }, "compares no pages"),
+            (Config { compares: true, ..config }, "compares: false"),
             (Config { mirror_pages: 1, ..config }, "mirror_pages is 1"),
         ] {
             let error = refusal::<u64>(config, sizes, AtomicScope::Cpu);

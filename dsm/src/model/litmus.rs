@@ -274,10 +274,15 @@ fn detects_defects() {
         (Mutant::SendsPages, NEIGHBOURS.in_windows()),
         (Mutant::DropsLastWait, OVERFLOW.with_notices(2)),
         (Mutant::TellsEarly, MESSAGE),
-        (Mutant::SendsNoBits, MESSAGE),
-        (Mutant::SendsNoBits, ACROSS),
-        (Mutant::SendsNoBits, MESSAGE.in_windows().with_reach(2)),
+        (Mutant::SendsNoPages, MESSAGE),
+        (Mutant::SendsNoPages, MESSAGE.with_runs(1)),
+        (Mutant::SendsNoPages, TWO_BARRIERS.with_runs(1)),
+        (Mutant::SendsNoPages, ACROSS),
+        (Mutant::SendsNoPages, MESSAGE.in_windows().with_reach(2)),
         (Mutant::KeepsLists, LISTS),
+        (Mutant::DropsLastWait, TWO_BARRIERS),
+        (Mutant::SkipsNotices, TRIED),
+        (Mutant::SendsNoPages, OVERWRITES_BEHIND),
         (Mutant::HidesStores, MESSAGE.with_reach(2)),
     ] {
         finds(mutant, litmus);

@@ -37,6 +37,10 @@ fn factorises_like_one_rank() {
             assert_eq!(run.stats.barriers, 2 * 128 / 16 + 1);
         }
     }
+    // As many as in the paper.
+    for run in run_on(2, 512, Program::Lu { side: 1024, blocks: Blocks::Rows }) {
+        assert_eq!(run.stats.barriers, 129);
+    }
     run_on(3, 8, Program::Lu { side: 64, blocks: Blocks::Rows });
     run_on(2, 256, Program::Lu { side: 128, blocks: Blocks::Contiguous });
     run_on(2, 512, Program::Lu { side: 128, blocks: Blocks::Rows });
