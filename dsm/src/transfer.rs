@@ -74,14 +74,14 @@ impl<M: AsMut<[u64]>> Run<Context<M>> for Transfer {
             Self::Idle => Err(Error::Idle.into()),
             Self::Fetch(fetch) => {
                 fetch.in_flight -= 1;
-                if completed.part == REGISTER {
+                if completed.post_id == REGISTER {
                     fetch.registered(completed.word, shared)?;
                 }
                 fetch.advance(shared, port)
             }
             Self::Send(send) => {
                 send.in_flight -= 1;
-                if completed.part == REGISTER {
+                if completed.post_id == REGISTER {
                     send.registered(completed.word, shared)?;
                 }
                 send.advance(shared, port)

@@ -89,7 +89,7 @@ pub(crate) fn run<'t, K: Plain, V: Plain>(
     Some(outcome.map(|()| value))
 }
 
-/// As [`run`], for the bytes of a key and of a value, which have the sizes of the map. `room` has the
+/// Runs as [`run`], for the bytes of a key and of a value, which have the sizes of the map. `room` has the
 /// size of a value; after a hit it has the value, otherwise bytes without meaning.
 #[inline(always)]
 pub(crate) fn run_bytes<'t, K: Plain, V: Plain>(

@@ -47,28 +47,28 @@ where
         OperationFuture::new(&self.0, key, request)
     }
 
-    /// As [`Map::get`]: the outcome is [`Outcome::Hit`](crate::Outcome::Hit) or
+    /// Gets as [`Map::get`]: the outcome is [`Outcome::Hit`](crate::Outcome::Hit) or
     /// [`Outcome::Miss`](crate::Outcome::Miss).
     pub fn get(&self, key: &K) -> MapFuture<'_, T, S, K, V> {
         self.run(key, Request::Get)
     }
 
-    /// As [`Map::put`].
+    /// Puts as [`Map::put`].
     pub fn put(&self, key: &K, value: &V) -> MapFuture<'_, T, S, K, V> {
         self.run(key, Request::Put(*value))
     }
 
-    /// As [`Map::put_if_absent`].
+    /// Puts as [`Map::put_if_absent`].
     pub fn put_if_absent(&self, key: &K, value: &V) -> MapFuture<'_, T, S, K, V> {
         self.run(key, Request::PutIfAbsent(*value))
     }
 
-    /// As [`Map::remove`].
+    /// Removes as [`Map::remove`].
     pub fn remove(&self, key: &K) -> MapFuture<'_, T, S, K, V> {
         self.run(key, Request::Remove)
     }
 
-    /// As [`Map::get_or_compute`]. Other tasks run while the requests are in flight, but not during
+    /// Gets or computes as [`Map::get_or_compute`]. Other tasks run while the requests are in flight, but not during
     /// `compute`.
     ///
     /// # Errors

@@ -200,7 +200,7 @@ pub(crate) fn sized<P: Plain>(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// As [`sized`], to change the bytes.
+/// Returns what [`sized`] does, to change the bytes.
 #[inline(always)]
 pub(crate) fn sized_mut<P: Plain>(bytes: &mut [u8]) -> &mut [u8] {
     match P::SIZE {

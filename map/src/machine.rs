@@ -151,11 +151,11 @@ impl<K: Plain, V: Plain> Run<Context> for Access<K, V> {
 
     fn on_completion(
         &mut self,
-        Completed { part, word }: Completed,
+        Completed { post_id, word }: Completed,
         context: &mut Context,
         port: &mut Port<'_, impl Transport>,
     ) -> NextStep<Outcome<V>> {
-        self.progress.complete(part, word);
+        self.progress.complete(post_id, word);
         self.advance(context, port)
     }
 
@@ -201,11 +201,11 @@ impl Progress {
     }
 
     /// Takes the completion of a post.
-    fn complete(&mut self, part: u8, word: u64) {
-        self.awaited &= !(1 << part);
-        if part == ATOMIC {
+    fn complete(&mut self, post_id: u8, word: u64) {
+        self.awaited &= !(1 << post_id);
+        if post_id == ATOMIC {
             self.old = Control(word);
-        } else if let Some(nth) = part.checked_sub(COMPARE)
+        } else if let Some(nth) = post_id.checked_sub(COMPARE)
             && let Some(compared) = self.compared.get_mut(usize::from(nth))
         {
             *compared = word;

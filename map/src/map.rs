@@ -86,7 +86,7 @@ where
         self.write(key, Request::Put(*value))
     }
 
-    /// As [`put`](Self::put), but leaves an older value of `key` as it is and returns
+    /// Puts as [`put`](Self::put), but leaves an older value of `key` as it is and returns
     /// [`Written::Present`]: one roundtrip where all values of a key are interchangeable.
     ///
     /// # Errors
@@ -239,7 +239,7 @@ where
         self.batch(keys, Writes { values: Some(values), over: true, results })
     }
 
-    /// As [`put_batch`](Self::put_batch), for [`put_if_absent`](Self::put_if_absent).
+    /// Puts as [`put_batch`](Self::put_batch), for [`put_if_absent`](Self::put_if_absent).
     ///
     /// # Errors
     /// As for [`get_batch`](Self::get_batch).
@@ -254,7 +254,7 @@ where
         self.batch(keys, Writes { values: Some(values), over: false, results })
     }
 
-    /// As [`put_batch`](Self::put_batch), for [`remove`](Self::remove).
+    /// Removes as [`put_batch`](Self::put_batch), for [`remove`](Self::remove).
     ///
     /// # Errors
     /// As for [`get_batch`](Self::get_batch).

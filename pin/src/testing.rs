@@ -14,12 +14,12 @@ pub fn refusing<T: Send>(number: c_long, errno: i32, test: impl FnOnce() -> T + 
     refusing_all(&[number], errno, test)
 }
 
-/// As [`refusing`], for several system calls.
+/// Runs as [`refusing`], for several system calls.
 pub fn refusing_all<T: Send>(numbers: &[c_long], errno: i32, test: impl FnOnce() -> T + Send) -> T {
     filtered(&refuse_all(numbers, errno), test)
 }
 
-/// As [`refusing`], but only while the call's second argument is below `bound`.
+/// Runs as [`refusing`], but only while the call's second argument is below `bound`.
 pub fn refusing_below<T: Send>(
     number: c_long,
     bound: u32,
@@ -29,7 +29,7 @@ pub fn refusing_below<T: Send>(
     refusing_where(number, [load(SECOND_ARGUMENT), if_at_least(bound, 1)], errno, test)
 }
 
-/// As [`refusing`], but only if the call's third argument is `value`.
+/// Runs as [`refusing`], but only if the call's third argument is `value`.
 pub fn refusing_third<T: Send>(
     number: c_long,
     value: u32,
@@ -39,7 +39,7 @@ pub fn refusing_third<T: Send>(
     refusing_where(number, [load(THIRD_ARGUMENT), unless_equal(value, 1)], errno, test)
 }
 
-/// As [`refusing`], but only if `condition` does not jump over the next instruction.
+/// Runs as [`refusing`], but only if `condition` does not jump over the next instruction.
 fn refusing_where<T: Send>(
     number: c_long,
     condition: [libc::sock_filter; 2],

@@ -80,7 +80,7 @@ pub enum Step<O> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completed {
     /// The id that the machine chose for the post.
-    pub part: u8,
+    pub post_id: u8,
     /// The old word of an atomic; 0 for READ and WRITE.
     pub word: u64,
 }

@@ -152,7 +152,7 @@ where
         call.result
     }
 
-    /// As [`call`](Self::call), and returns the machine as it ended.
+    /// Calls as [`call`](Self::call), and returns the machine as it ended.
     ///
     /// # Errors
     /// As for [`call`](Self::call).

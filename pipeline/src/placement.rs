@@ -127,7 +127,7 @@ impl Placement {
         self.locate_as(self.distribution, index)
     }
 
-    /// As [`locate`](Self::locate), for the distribution of this placement, which is a constant of the
+    /// Locates as [`locate`](Self::locate), for the distribution of this placement, which is a constant of the
     /// caller's loop.
     #[inline(always)]
     pub fn locate_as(&self, distribution: Distribution, index: u64) -> Option<(Owner, u64)> {
@@ -153,7 +153,7 @@ impl Placement {
         Some(Segment { start, words: self.words })
     }
 
-    /// As [`segment`](Self::segment).
+    /// Returns the [`segment`](Self::segment) of an element, or the error of one beyond the last.
     ///
     /// # Errors
     /// [`Error::Index`] beyond the last element.

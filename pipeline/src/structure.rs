@@ -362,7 +362,7 @@ where
         Ok(call)
     }
 
-    /// As [`collective`](Self::collective), without waiting for the operations in flight.
+    /// Starts a call as [`collective`](Self::collective), without waiting for the operations in flight.
     pub fn begin_collective<'e, E: Exchange + ?Sized>(
         &self,
         exchange: &'e mut E,

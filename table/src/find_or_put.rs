@@ -53,11 +53,11 @@ pub struct FindOrPut<B: Wanted = Bucket> {
     cost: Cost,
 }
 
-/// The part of a claim of a bucket seen empty.
+/// The post id of a claim of a bucket seen empty.
 const CLAIM: u8 = 2;
-/// The part of a fetch-and-add of 0 on a possibly torn word.
+/// The post id of a fetch-and-add of 0 on a possibly torn word.
 const CONFIRM: u8 = 3;
-/// The part of a claim of the home bucket along with the first READ.
+/// The post id of a claim of the home bucket along with the first READ.
 const ONE_ROUNDTRIP: u8 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -136,11 +136,11 @@ impl<B: Wanted, C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut<B> {
     #[inline(always)]
     fn on_completion(
         &mut self,
-        Completed { part, word }: Completed,
+        Completed { post_id, word }: Completed,
         context: &mut Context<C>,
         port: &mut Port<'_, impl Transport>,
     ) -> Next<Ended> {
-        let decision = match part {
+        let decision = match post_id {
             CLAIM => Some(self.on_claim(word)),
             CONFIRM => Some(self.on_confirm(word)),
             ONE_ROUNDTRIP => self.on_one_roundtrip(word),

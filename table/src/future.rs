@@ -70,12 +70,12 @@ impl<H> Shared<H> {
 }
 
 impl<T: Transport, S: AsMut<[OperationOf<K>]>, K: Keys> Shared<Set<T, S, K>> {
-    /// As [`Set::find_or_put`]. The operation starts at the first poll.
+    /// Finds or puts as [`Set::find_or_put`]. The operation starts at the first poll.
     pub fn find_or_put(&self, key: K::Arg<'_>) -> TableFuture<'_, Set<T, S, K>, Outcome> {
         self.run(key)
     }
 
-    /// As [`Set::find`]. The operation starts at the first poll.
+    /// Finds as [`Set::find`]. The operation starts at the first poll.
     pub fn find(&self, key: K::Arg<'_>) -> TableFuture<'_, Set<T, S, K>, bool> {
         self.run(key)
     }

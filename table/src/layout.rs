@@ -101,7 +101,7 @@ impl Layout {
         self.home_of(bucket.word())
     }
 
-    /// As [`home`](Self::home), of a hash in the low 63 bits.
+    /// Returns the [`home`](Self::home) of a hash in the low 63 bits.
     #[inline(always)]
     pub(crate) fn home_of(&self, hashed: u64) -> Position {
         // The shift drops the top bit, so that the 63 bits of the hash are the fraction.

@@ -202,7 +202,7 @@ where
         self.map_context(|context| context.with_cache(entries))
     }
 
-    /// As [`find_or_put`](Self::find_or_put), and returns the position of the key's bucket too.
+    /// Finds or puts as [`find_or_put`](Self::find_or_put), and returns the position of the key's bucket too.
     ///
     /// ```
     /// # use probeline_shm::Builder;
@@ -224,7 +224,7 @@ where
         Ok(Located { outcome: Outcome::of(ended), at })
     }
 
-    /// As [`find`](Self::find), but returns the position of the key's bucket.
+    /// Finds as [`find`](Self::find), but returns the position of the key's bucket.
     ///
     /// # Errors
     /// As for [`find_or_put`](Self::find_or_put).

@@ -18,11 +18,11 @@ pub enum Outcome {
 /// others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ended {
-    /// As [`Outcome::Found`].
+    /// The same as [`Outcome::Found`].
     Found,
-    /// As [`Outcome::Inserted`].
+    /// The same as [`Outcome::Inserted`].
     Inserted,
-    /// As [`Outcome::Full`].
+    /// The same as [`Outcome::Full`].
     Full,
     /// The table did not contain the key.
     #[default]

@@ -192,7 +192,7 @@ where
         batch(self, keys, results)
     }
 
-    /// As [`find_or_put_batch`](Self::find_or_put_batch), for [`find`](Self::find): a result
+    /// Finds as [`find_or_put_batch`](Self::find_or_put_batch), for [`find`](Self::find): a result
     /// is a `bool` or a [`Result`] with one.
     ///
     /// # Errors
@@ -273,7 +273,7 @@ where
         self.grow_into_while(target, exchange, || true)
     }
 
-    /// As [`grow_into`](Self::grow_into), but asks each owner after every 65,536 keys of its part
+    /// Grows as [`grow_into`](Self::grow_into), but asks each owner after every 65,536 keys of its part
     /// whether to go on. If `go_on` returns false on one owner, the call ends on all of them.
     ///
     /// # Errors
@@ -362,7 +362,7 @@ pub(crate) fn batch<H: Host<Kind: Keys>, R: BatchResult>(
     batch.error().map_or(Ok(()), Err)
 }
 
-/// As [`Keys::read_part`], for any number of keys.
+/// Reads as [`Keys::read_part`], for any number of keys.
 pub(crate) fn read_part<H: Host<Kind: Keys>>(
     table: &mut H,
     next: &mut u64,

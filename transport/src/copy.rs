@@ -61,7 +61,7 @@ pub fn begin_with(words: &[AtomicU64], bytes: &[u8]) -> bool {
         && (rest.is_empty() || tail.next().is_some_and(|word| word.starts_with(rest)))
 }
 
-/// As [`load_bytes`], for memory to which no reference may exist.
+/// Loads as [`load_bytes`], for memory to which no reference may exist.
 ///
 /// # Safety
 /// `words` is valid for atomic loads and `into` for stores of `count` words, and no reference to the
@@ -82,7 +82,7 @@ pub unsafe fn load_words(words: *const AtomicU64, into: *mut [u8; WORD_BYTES], c
     }
 }
 
-/// As [`store_bytes`], for memory to which no reference may exist.
+/// Stores as [`store_bytes`], for memory to which no reference may exist.
 ///
 /// # Safety
 /// `from` is valid for loads and `words` for atomic stores of `count` words, and nothing changes the

@@ -18,7 +18,7 @@ pub fn prefetch(words: &[AtomicU64]) {
     let _ = words;
 }
 
-/// As [`prefetch`], for one of many lines that are used later: into the second-level cache, which has
+/// Prefetches as [`prefetch`], for one of many lines that are used later: into the second-level cache, which has
 /// more misses in flight than the first one.
 ///
 /// On a fourth-generation EPYC, loads of three neighbouring lines at random places of 1 GiB take

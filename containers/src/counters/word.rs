@@ -191,7 +191,7 @@ impl<K: Key> Layout<K> {
         [upper, lower ^ below(mix(upper), Self::LOWER_BITS)]
     }
 
-    /// As [`shuffle_halves`](Self::shuffle_halves); bits beyond those of a key stay, so that it is refused.
+    /// Shuffles as [`shuffle_halves`](Self::shuffle_halves); bits beyond those of a key stay, so that it is refused.
     #[inline(always)]
     pub(super) fn shuffle(&self, key: u128) -> u128 {
         let excess = key & u128::MAX << self.key_bits;

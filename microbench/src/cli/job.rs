@@ -91,7 +91,7 @@ impl JobArgs {
         self.rendezvous.rank.or(launch.map(|launch| launch.rank)).unwrap_or(0) == 0
     }
 
-    /// As [`resolve_with`](Self::resolve_with), with `over_verbs` or `table_size` by default.
+    /// Resolves as [`resolve_with`](Self::resolve_with), with `over_verbs` or `table_size` by default.
     pub(crate) fn resolve(
         &mut self,
         table_size: Size,
@@ -121,7 +121,7 @@ impl JobArgs {
         self.check_table_size(launched, chunk_buckets)
     }
 
-    /// As [`resolve`](Self::resolve), for a command without a table.
+    /// Resolves as [`resolve`](Self::resolve), for a command without a table.
     pub(crate) fn resolve_without_table(&mut self) -> Result<()> {
         Options::refuse(&["table-size"], "is not for this command")?;
         self.resolve(Size::mib(1), Size::mib(1), &[])

@@ -69,7 +69,7 @@ pub(crate) fn command(command: &str, options: &[&str], rows: usize) -> Vec<Value
     transports.iter().flat_map(|over| rows_over(command, options, over, rows)).collect()
 }
 
-/// As [`command`], over one transport.
+/// Runs as [`command`], over one transport.
 #[track_caller]
 pub(crate) fn rows_over(
     command: &str,

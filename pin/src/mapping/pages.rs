@@ -48,7 +48,7 @@ pub enum NoHuge {
     /// not make them on request: it is older than 6.1, the setting is `deny`, or a seccomp filter
     /// refuses the call.
     PrivateOff,
-    /// As [`PrivateOff`](Self::PrivateOff), for shared memory.
+    /// The same as [`PrivateOff`](Self::PrivateOff), for shared memory.
     SharedOff,
     /// No hugetlb page was free, and the kernel provided no transparent ones: memory is fragmented
     /// or short.

@@ -44,7 +44,7 @@ pub fn check<const N: usize, S: Scenario<N>>(scenario: &S) -> Result<Explored, S
     check_within(scenario, usize::MAX)
 }
 
-/// As [`check`], with at most this number of moves.
+/// Checks as [`check`], with at most this number of moves.
 ///
 /// # Errors
 /// The violated rule, or [`Stopped::Bound`].

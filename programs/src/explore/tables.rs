@@ -248,9 +248,9 @@ type OpenTable =
 /// Functions compiled for states of one number of words in tables of one kind.
 pub(super) struct States {
     pub(super) words: usize,
-    /// As [`StateKind::ENTRY_BYTES`].
+    /// Returns [`StateKind::ENTRY_BYTES`].
     pub(super) entry_bytes: u64,
-    /// As [`StateKind::sizes`].
+    /// Returns [`StateKind::sizes`].
     pub(super) sizes: fn(Config, u32) -> (Config, Sizes),
     pub(super) open: OpenTable,
     pub(super) expansion: fn(&Exploration, &Packing) -> Box<dyn Expand>,

@@ -53,7 +53,7 @@ impl<B: Wanted> FindOrPut<B> {
         Ok(())
     }
 
-    /// As [`request`](Self::request), for any chunk.
+    /// Requests as [`request`](Self::request), for any chunk.
     #[inline(never)]
     fn request_parts<C: AsMut<[CacheEntry]>>(
         &mut self,

@@ -9,11 +9,11 @@ impl FindOrPut {
     }
 
     /// Counts the completion of a post of a search that has ended.
-    pub(crate) fn on_drained(&mut self, part: u8) {
-        if part == ONE_ROUNDTRIP {
+    pub(crate) fn on_drained(&mut self, post_id: u8) {
+        if post_id == ONE_ROUNDTRIP {
             self.one_roundtrip = OneRoundtripState::Lost;
         } else {
-            self.on_landed(part);
+            self.on_landed(post_id);
         }
     }
 }

@@ -55,8 +55,8 @@ impl FindOrPut<Tagged> {
 impl<B: Wanted> FindOrPut<B> {
     /// Counts a chunk's READ that has landed while the search waits for a decision, or after it has
     /// ended.
-    pub(crate) fn on_landed(&mut self, part: u8) {
-        if let Some(landing) = self.landing.get_mut(usize::from(part)) {
+    pub(crate) fn on_landed(&mut self, post_id: u8) {
+        if let Some(landing) = self.landing.get_mut(usize::from(post_id)) {
             *landing = landing.saturating_sub(1);
         }
     }

@@ -98,7 +98,7 @@ impl<C: AsMut<[PairCacheLine]>> TreeContext<C> {
         outcome
     }
 
-    /// As [`run_by_cpu`](Self::run_by_cpu), for up to `N` keys: looks up a node of all of them, then
+    /// Runs as [`run_by_cpu`](Self::run_by_cpu), for up to `N` keys: looks up a node of all of them, then
     /// the next node, so that the cache misses of a node overlap. Returns `None` for those beyond.
     pub(crate) fn run_group_by_cpu<const W: usize, const N: usize>(
         &mut self,

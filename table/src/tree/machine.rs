@@ -106,7 +106,7 @@ impl<C: AsMut<[PairCacheLine]>, const W: usize> Run<TreeContext<C>> for TreeFind
                     return Ok(step);
                 }
             }
-            Stage::Drain(_) => self.search.on_drained(completed.part),
+            Stage::Drain(_) => self.search.on_drained(completed.post_id),
             Stage::Node => debug_assert!(false, "a node that was not looked up has posts"),
         }
         self.advance(context, port)

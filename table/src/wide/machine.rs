@@ -158,8 +158,8 @@ impl<const W: usize> Run<WideContext> for WideFindOrPut<W> {
         context: &mut WideContext,
         port: &mut Port<'_, impl Transport>,
     ) -> Next<Ended> {
-        let Completed { part, word } = completed;
-        match part {
+        let Completed { post_id, word } = completed;
+        match post_id {
             WRITE => {
                 if let Spare::Writing(entry) = self.spare {
                     self.spare = Spare::Written(entry);
@@ -175,8 +175,8 @@ impl<const W: usize> Run<WideContext> for WideFindOrPut<W> {
                     return Ok(step);
                 }
             }
-            part if part < SEARCH_READS => self.search.on_landed(part),
-            _ => debug_assert!(false, "an atomic of a search that waits: part {part}"),
+            post_id if post_id < SEARCH_READS => self.search.on_landed(post_id),
+            _ => debug_assert!(false, "an atomic of a search that waits: post {post_id}"),
         }
         self.advance_waiting(context, port)
     }

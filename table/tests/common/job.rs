@@ -70,7 +70,7 @@ impl Over {
     }
 }
 
-/// As [`Over::run`] on shared memory, with an owned engine that the body may drop.
+/// Runs as [`Over::run`] on shared memory, with an owned engine that the body may drop.
 pub(crate) fn on_shm<R: Send>(
     sizes: Sizes,
     body: impl Fn(probeline_shm::Engine, Thread) -> R + Sync,

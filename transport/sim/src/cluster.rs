@@ -20,7 +20,7 @@ pub(crate) trait Turn: Send + Sync {
     /// continues.
     fn yield_until(&self, owner: Owner, until_ns: u64);
 
-    /// As [`yield_until`](Self::yield_until), but no longer than until an operation changes the window
+    /// Yields as [`yield_until`](Self::yield_until), but no longer than until an operation changes the window
     /// of `owner`. Returns the time at which it continues.
     fn watch_until(&self, owner: Owner, until_ns: u64) -> u64;
 }

@@ -83,7 +83,7 @@ impl World {
         Ok(Self(Runtime::new(limit, duplicate(comm)?, false)))
     }
 
-    /// As [`init`](Self::init), or, if other code has started MPI, as [`attach`](Self::attach) among
+    /// Starts MPI as [`init`](Self::init), or, if other code has started MPI, as [`attach`](Self::attach) among
     /// all processes.
     ///
     /// # Safety

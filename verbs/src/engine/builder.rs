@@ -144,7 +144,7 @@ impl Builder {
         Ok(engine)
     }
 
-    /// As [`open`](Self::open), with the window in memory that `allocate` returns, which must have
+    /// Opens as [`open`](Self::open), with the window in memory that `allocate` returns, which must have
     /// at least the requested number of words. The memory begins with control words, whose number
     /// depends on the number of owners; the window follows. It contains zeros or the words that an
     /// earlier engine left. Other code may access this memory too. The engine allocates the slots
