@@ -1,18 +1,17 @@
-//! Tests of jobs whose ranks are started by hand, by mpirun, by mpiexec and as by srun, and of
-//! ranks that are killed.
+//! Ranks that are started by hand, by mpirun and as by srun, and ranks that are killed.
 
 use core::time::Duration;
-use std::env;
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::thread;
-use std::time::Instant;
 
 use rustix::process::Signal;
 
 use crate::common::pnml::two_steps;
-use crate::common::{AT_ONCE, Ended, Running, Scratch, kill, port, probeline, stop, wait_until};
+use crate::common::{
+    AT_ONCE, Ended, LONG, Running, Scratch, kill, port, probeline, signal, wait_until,
+};
 
 const SECRET: &str = "the secret of these tests";
 
@@ -47,178 +46,82 @@ fn all_explored(ranks: Vec<Ended>) {
     assert!(printed.all(|other| other.is_empty()));
 }
 
+/// Rank 0, for which the first ranks wait, reads the secret from a file.
 #[test]
 fn manual_ranks_explore_together() {
-    let address = address();
-    // The first ranks wait for rank 0.
-    let ranks = [2, 1, 0].map(|rank| by_hand(&["explore", "fms:2"], &address, rank, 3));
-    let mut ended = together(ranks);
+    let (address, scratch) = (address(), Scratch::new());
+    let file = scratch.file("secret", SECRET);
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    let mut first = by_hand(&["explore", "fms:2", "--secret-file", &file], &address, 0, 3);
+    first.env_remove("PROBELINE_SECRET");
+    let others = [2, 1].map(|rank| by_hand(&["explore", "fms:2"], &address, rank, 3));
+    let mut ended = together(others.into_iter().chain([first]));
     ended.reverse();
     all_explored(ended);
 }
 
+/// Ranks with different nets would produce counts of neither net; with other names, an invariant would mean other
+/// places. Of a tuning file the options are compared, not its path.
 #[test]
-fn reads_secret_from_private_file() {
-    use std::os::unix::fs::PermissionsExt;
-    let (address, scratch) = (address(), Scratch::new());
-    let file = scratch.file("secret", SECRET);
-    let command = ["explore", "fms:2", "--secret-file", &file];
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    let said = together([by_hand(&command, &address, 0, 2)]).remove(0).failed_in_one_line();
-    assert!(said.contains(&format!("chmod 600 {file}")), "{said}");
-
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    let mut from_file = by_hand(&command, &address, 0, 2);
-    from_file.env_remove("PROBELINE_SECRET");
-    all_explored(together([from_file, by_hand(&["explore", "fms:2"], &address, 1, 2)]));
-}
-
-/// Of a tuning file the options are compared, not its path.
-#[test]
-fn names_first_differing_parameter() {
-    let folders = [16, 8].map(|chunk_buckets| {
+fn refuses_different_files() {
+    let folder = |net: &str, chunk_buckets| {
         let folder = Scratch::new();
+        folder.file("m.pnml", net);
         let tuning = probeline::tuning::Tuning { chunk_buckets, ..Default::default() };
         folder.file("tuning.toml", &tuning.to_toml());
         folder
-    });
-    let base = ["explore", "fms:2", "--table-size", "2MiB", "--tuning", "tuning.toml"];
-    let other_model = ["explore", "fms:3", "--table-size", "2MiB", "--tuning", "tuning.toml"];
-    let cases = [
-        (&other_model[..], 0, "model is \"fms:2\" here and \"fms:3\" there"),
-        (&["roundtrips"], 0, "command is \"explore\" here and \"roundtrips\" there"),
-        (&base, 1, "--chunk-buckets is \"16\" here and \"8\" there"),
-    ];
-    for (theirs, folder, expected) in cases {
-        let ranks = [(&base[..], Some(&folders[0])), (theirs, Some(&folders[folder]))];
-        let [said, _] = errors(by_hand_in(&ranks));
-        assert!(said.contains(&format!("rank 1 has other parameters: {expected}")), "{said}");
-    }
-}
-
-/// Starts the ranks of a job, each with its own command and working folder.
-fn by_hand_in(ranks: &[(&[&str], Option<&Scratch>)]) -> Vec<Ended> {
-    let (address, size) = (address(), u32::try_from(ranks.len()).unwrap());
-    let start = |(rank, (command, folder)): (u32, &(&[&str], Option<&Scratch>))| {
-        let mut started = by_hand(command, &address, rank, size);
-        if let Some(folder) = folder {
-            started.current_dir(folder.path(""));
-        }
-        started
     };
-    together((0..).zip(ranks).map(start))
+    let (net, command) = (two_steps(1), ["explore", "m.pnml", "--tuning", "tuning.toml"]);
+    let here = folder(&net, 16);
+    let nets_differ = "with the same net: each rank reads m.pnml itself, and the files differ\n";
+    for (there, start, end) in [
+        (folder(&two_steps(4), 16), "net is ", nets_differ),
+        (folder(&net.replace("\"b\"", "\"d\""), 16), "net is ", nets_differ),
+        (folder(&net, 8), "--chunk-buckets is \"16\" here and \"8\" there", ""),
+    ] {
+        let address = address();
+        let started = [&here, &there].into_iter().zip(0..).map(|(folder, rank)| {
+            let mut started = by_hand(&command, &address, rank, 2);
+            started.current_dir(folder.path("")).args(["--table-size", "64KiB"]);
+            started
+        });
+        let ended = together(started);
+        assert!(ended.iter().all(|rank| rank.took < AT_ONCE), "{ended:?}");
+        for (said, other) in ended.into_iter().map(Ended::failed_in_one_line).zip([1, 0]) {
+            let start = if other == 0 { start.split('"').next().unwrap() } else { start };
+            let expected = format!("rank {other} has other parameters: {start}");
+            assert!(said.contains(&expected) && said.ends_with(end), "{said}");
+        }
+    }
 }
 
-/// Returns the errors of two ranks that refused to meet.
-#[track_caller]
-fn errors(ended: Vec<Ended>) -> [String; 2] {
-    let [first, second] = ended.try_into().unwrap();
-    assert!(first.took < AT_ONCE && second.took < AT_ONCE);
-    [first.failed_in_one_line(), second.failed_in_one_line()]
-}
-
-/// Creates a folder with the file `m.pnml`: a net with an arc of this weight.
-fn with_net(weight: u32) -> Scratch {
-    let folder = Scratch::new();
-    folder.file("m.pnml", &two_steps(weight));
-    folder
-}
-
-const M_PNML: &[&str] = &["explore", "m.pnml", "--table-size", "64KiB"];
-
-/// The end of the error of ranks with different nets.
-const NETS_DIFFER: &str = "with the same net: each rank reads m.pnml itself, and the files differ";
-
-/// Ranks with different nets would produce counts of neither net; with other names, an invariant would mean other
-/// places.
+/// mpirun gives ranks neither an address nor a secret. `exchange/tests/served.rs` has other launchers.
 #[test]
-fn refuses_different_nets() {
-    let folders = [with_net(1), with_net(4), with_net(1)];
-    let renamed = two_steps(1).replace("\"b\"", "\"d\"");
-    folders[2].file("m.pnml", &renamed);
-    for (folder, states) in folders.iter().zip(["231", "66"]) {
-        let report = by_hand_in(&[(M_PNML, Some(folder)); 2]).remove(0).printed();
-        assert!(report.starts_with(&format!("m.pnml: {states} states")), "{report}");
-    }
-    for other in &folders[1..] {
-        for said in errors(by_hand_in(&[(M_PNML, Some(&folders[0])), (M_PNML, Some(other))])) {
-            assert!(said.contains(" has other parameters: net is "), "{said}");
-            assert!(said.trim_end().ends_with(NETS_DIFFER), "{said}");
-        }
-    }
-}
-
-/// The names of mpirun and mpiexec, and their Debian packages.
-const OPEN_MPI: [&str; 2] = ["mpirun.openmpi", "openmpi-bin"];
-const MPICH: [&str; 2] = ["mpiexec.hydra", "mpich"];
-
-fn program([name, package]: [&str; 2]) -> PathBuf {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let found = env::split_paths(&path).map(|directory| directory.join(name));
-    found
-        .into_iter()
-        .find(|path| path.is_file())
-        .unwrap_or_else(|| panic!("no {name}: apt-get install --no-install-recommends {package}"))
-}
-
-/// If ranks exit at once, `mpiexec` of MPICH 4.0 may die of SIGPIPE and lose their output: 3 times
-/// in 600 runs.
-const TRIES: usize = 5;
-
-fn launched(launcher: [&str; 2], ranks: &str, arguments: &[&str]) -> Ended {
-    let mut ended = launched_once(launcher, ranks, arguments);
-    for _ in 1..TRIES {
-        if ended.signal != Some(Signal::PIPE.as_raw()) || launcher == OPEN_MPI {
-            break;
-        }
-        eprintln!("mpiexec died of SIGPIPE, once more");
-        ended = launched_once(launcher, ranks, arguments);
-    }
-    ended
-}
-
-fn launched_once(launcher: [&str; 2], ranks: &str, arguments: &[&str]) -> Ended {
-    let mut command = Command::new(program(launcher));
-    // Two mpiruns that start at the same time in one directory conflict.
-    let scratch = Scratch::new();
-    command.env("TMPDIR", scratch.path(""));
-    if launcher == OPEN_MPI {
+fn open_mpi_starts_ranks() {
+    let launched = |ranks: &str, arguments: &[&str]| {
+        // Two mpiruns that start at the same time in one directory conflict.
+        let scratch = Scratch::new();
+        let mut command = Command::new("mpirun.openmpi");
+        command.env("TMPDIR", scratch.path(""));
         // Tests may run as root, and on fewer cores than ranks.
-        command.args(["--allow-run-as-root", "--oversubscribe"]);
-    }
-    command.args(["-n", ranks, env!("CARGO_BIN_EXE_probeline")]).args(arguments);
-    Running::start(&mut command).end()
-}
-
-/// Starts ranks without an address and a secret. `exchange` is the service of the launcher.
-fn launcher_starts_ranks(launcher: [&str; 2], exchange: &str) {
-    let report = launched(launcher, "2", &["explore", "fms:2"]).printed();
+        command.args(["--allow-run-as-root", "--oversubscribe", "-n", ranks]);
+        Running::start(command.arg(env!("CARGO_BIN_EXE_probeline")).args(arguments)).end()
+    };
+    let report = launched("2", &["explore", "fms:2"]).printed();
     assert!(report.contains(FMS_2) && report.contains("shm, 2 ranks"), "{report}");
-    // mpirun binds each rank to a core before the command starts; mpiexec does not.
+    // mpirun binds each rank to a core before the command starts.
     let cores = thread::available_parallelism().unwrap().get();
     assert!(cores < 2 || !report.contains("some share"), "{report}");
     let latency = ["bench-latency", "--ops", "200", "--table-size", "1MiB", "-C", "8"];
-    let asked = [&latency[..], &["--transport", "ucx", "--exchange", exchange]].concat();
-    let report = launched(launcher, "3", &asked).printed();
-    assert!(report.contains("ucx, 3 ranks"), "{report}");
-
+    let asked = [&latency[..], &["--transport", "ucx", "--exchange", "pmix"]].concat();
+    assert!(launched("3", &asked).printed().contains("ucx, 3 ranks"));
     for (options, expected) in [
         (["--exchange", "tcp"], "--rendezvous HOST:PORT"),
         (["--transport", "sim"], "the simulator has all ranks in one process"),
     ] {
-        let ended = launched(launcher, "2", &[&["explore", "fms:2"][..], &options].concat());
+        let ended = launched("2", &[&["explore", "fms:2"][..], &options].concat());
         assert!(ended.code != Some(0) && ended.stderr.contains(expected), "{ended:?}");
     }
-}
-
-#[test]
-fn open_mpi_starts_ranks() {
-    launcher_starts_ranks(OPEN_MPI, "pmix");
-}
-
-#[test]
-fn mpich_starts_ranks() {
-    launcher_starts_ranks(MPICH, "pmi");
 }
 
 /// Starts a process with the variables that srun sets for the tasks of a step; Slurm itself is not
@@ -252,46 +155,10 @@ fn slurm_tasks_explore_together() {
     assert!(said.contains("leave out --ranks"), "{said}");
 }
 
-/// Runs for minutes, alternating between finding, clearing, drawing keys and waiting for others.
-const LONG: [&str; 7] =
-    ["bench-throughput", "--rounds", "999", "--ops", "100000", "--table-size", "8MiB"];
-
-/// Returns whether a process has mapped the memory of all `ranks`, so that the meeting is over.
+/// Returns whether a process has mapped the memory of all `ranks`, so that they have met.
 fn reaches(pid: u32, ranks: usize) -> bool {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     maps.lines().filter(|line| line.contains("memfd:probeline")).count() >= ranks
-}
-
-/// Returns the names of this project's named shared memory, which a job could leave behind.
-fn named_memory() -> Vec<String> {
-    let names = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
-    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.filter(|name| name.contains("probeline")).collect()
-}
-
-#[test]
-fn all_name_killed_rank() {
-    // On two cores, ranks 0 and 2 share one, so that rank 1 mostly waits for both when rank 2 is
-    // killed. It then sees rank 0 exit as well.
-    for (victim, after_ms) in [(1, 300), (0, 317), (2, 331)] {
-        let address = address();
-        let ranks = (0..3).map(|rank| Running::start(&mut by_hand(&LONG, &address, rank, 3)));
-        let mut ranks: Vec<_> = ranks.collect();
-        assert!(wait_until(AT_ONCE, || ranks.iter().all(|rank| reaches(rank.pid(), 3))));
-        thread::sleep(Duration::from_millis(after_ms));
-        let victim_rank = ranks.remove(victim);
-        let killed = Instant::now();
-        kill(victim_rank.pid());
-        for rank in ranks {
-            let said = rank.end().failed_in_one_line();
-            assert!(said.contains(&format!("owner {victim} died or left")), "{said}");
-        }
-        // The ranks detect the loss by their connections, long before the 600 s limit of a
-        // collective call.
-        assert!(killed.elapsed() < AT_ONCE);
-        assert_eq!(victim_rank.end().code, None);
-        assert_eq!(named_memory(), [""; 0]);
-    }
 }
 
 #[test]
@@ -312,7 +179,6 @@ fn spawned_job_exits_after_kill() {
         let victim_pid = pid(victim).unwrap();
         kill(victim_pid);
         let ended = job.end();
-        assert_eq!(named_memory(), [""; 0]);
         // If rank 0 is killed, the other ranks are killed with it, and may print an error first.
         assert_eq!(ended.code, if victim == 0 { None } else { Some(1) }, "{ended:?}");
         let lines: Vec<&str> = ended.stderr.lines().collect();
@@ -334,7 +200,7 @@ fn stopped_rank_ends_job() {
         Running::start(&mut probeline(&[&LONG[..], &["--collective-timeout", "15"]].concat()));
     let reaches = |rank| job.pid_of_rank(rank).is_some_and(|pid| reaches(pid, 2));
     assert!(wait_until(AT_ONCE, || reaches(1)));
-    stop(job.pid_of_rank(1).unwrap());
+    signal(job.pid_of_rank(1).unwrap(), Signal::STOP);
     let ended = job.end();
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.stderr.contains("did not arrive within 15 s"), "{ended:?}");
