@@ -4,9 +4,7 @@ use core::time::Duration;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::common::{
-    AT_ONCE, Running, Scratch, probeline, read_rows, refuses, run, signal, wait_until,
-};
+use crate::common::{AT_ONCE, Running, Scratch, probeline, read_rows, refuses, signal, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -68,13 +66,6 @@ fn one_column_fails_alone() {
         assert_eq!((&row["median"], &row["unit"]), (&2_000.0.into(), &"ns".into()), "{row}");
     }
     assert_eq!(read_rows(&files[1]).len(), 3 * ROWS);
-    // The option reaches the benchmarks: an insert in the other rank's part, as half of them are,
-    // takes two roundtrips and not one.
-    let paper = ["compare", "--transports", "sim", "--paper", "--json", &files[0]];
-    run(&[&paper[..], &SHORT].concat()).printed();
-    let report = json(&files[0]);
-    let inserted = rows(&report, "sim").into_iter().find(|row| row["measured"] == "inserted");
-    assert!(inserted.unwrap()["median"].as_f64().unwrap() > 2_000.0, "{report}");
 }
 
 /// A launcher that starts nothing, and a child that would outlive it.

@@ -5,41 +5,24 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::common::pnml::{full_places, net, place, transition};
-use crate::common::{AT_ONCE, Scratch, read_rows, rows, run};
+use crate::common::reported::{command, number, rows_over};
+use crate::common::{AT_ONCE, Scratch, read_rows, run};
 
-/// As published for `Kanban-PT-00005` of the Model Checking Contest (examination `StateSpace`).
+/// As published for `Kanban-PT-00005` of the Model Checking Contest (examination `StateSpace`), and for its
+/// philosophers.
 #[test]
-fn reproduces_kanban_5() {
-    let (rows, printed) = rows(&["explore", "kanban:5", "--ranks", "2"]);
-    let counts = ["states", "arcs", "deadlocks", "growths"].map(|name| &*rows[0][name]);
-    assert_eq!(counts, ["2546432", "24460016", "0", "0"], "{printed}");
-}
-
-#[test]
-fn options_keep_counts() {
-    let all = "--probing double-hash -C 8 -M 128 --cache 256 --one-roundtrip on --direct off --batch 7 \
-               --in-flight 2 --recent-states 2 --ranks 3";
-    for (options, is_paper) in [(all, false), ("--paper", true), ("--states tree", false)] {
-        let options: Vec<&str> = options.split_whitespace().collect();
-        let (rows, printed) =
-            rows(&[&["explore", "fms:2", "--table-size", "1MiB"], &*options].concat());
-        let counts = ["states", "arcs", "deadlocks"].map(|name| &*rows[0][name]);
-        assert_eq!(counts, ["3444", "16311", "0"], "{printed}");
-        // With --paper, each arc and the initial state are put once.
-        let puts: f64 = rows[0]["find_or_puts_per_state"].parse().unwrap();
-        assert_eq!(puts == 16_312.0 / 3_444.0, is_paper, "{printed}");
+fn reports_published_counts() {
+    let kanban = rows_over("explore", &["kanban:5"], &["--ranks", "2"], 1);
+    let counts = ["states", "arcs", "deadlocks", "growths"].map(|name| number(&kanban[0], name));
+    assert_eq!(counts, [2_546_432.0, 24_460_016.0, 0.0, 0.0], "{kanban:?}");
+    for row in command("explore", &["philosophers:5", "--table-size", "64KiB"], 1) {
+        assert_eq!((number(&row, "states"), number(&row, "arcs")), (243.0, 945.0));
+        assert!(number(&row, "seconds") > 0.0 && number(&row, "states_per_s") > 0.0, "{row}");
+        assert!((1.0..=2.0).contains(&number(&row, "imbalance")), "{row}");
     }
-}
-
-#[test]
-fn grows_small_table() {
-    let options = ["--table-size", "4KiB", "--ranks", "2"];
-    let (rows, printed) = rows(&[&["explore", "philosophers:10"], &options[..]].concat());
-    let counts = ["states", "arcs", "deadlocks"].map(|name| &*rows[0][name]);
-    assert_eq!(counts, ["59049", "459270", "2"], "{printed}");
-    assert!((1..4).contains(&rows[0]["growths"].parse().unwrap()), "{printed}");
-    assert!(rows[0]["table_bytes"].parse::<u64>().unwrap() >= 1 << 20, "{printed}");
-    assert!(printed.contains("the table grew "), "{printed}");
+    // With --paper, each arc and the initial state are put once.
+    let paper = rows_over("explore", &["fms:2", "--table-size", "1MiB"], &["--paper"], 1);
+    assert_eq!(number(&paper[0], "find_or_puts_per_state"), 16_312.0 / 3_444.0, "{paper:?}");
 }
 
 /// A violation is a result, with a status of its own, and so are the counts until then.
@@ -67,23 +50,6 @@ fn prints_counterexample() {
     assert_eq!(violated["path"].as_array().unwrap().len(), 2, "{row}");
     assert_eq!(violated["marking"]["eat_1"], 1, "{row}");
     assert_eq!(read_rows(&csv)[0]["complete"], "false");
-}
-
-/// A growth that fails ends the run, but not before the counterexample found so far is printed.
-#[test]
-fn failed_growth_keeps_counterexample() {
-    let sizes = ["--table-size", "8KiB", "--max-table-size", "10KiB", "--states", "flat"];
-    let asked = ["--ranks", "2", "--invariant", "think_1 >= 1", "--invariant", "eat_1 <= 1"];
-    let ended = run(&[&["explore", "philosophers:10", "-q"], &sizes[..], &asked].concat());
-    assert_eq!(ended.code, Some(4), "{ended:?}");
-    for part in [
-        "violated: think_1 >= 1, after 1 transition",
-        "not violated so far: eat_1 <= 1",
-        "\nstopped for lack of room after level ",
-        "\n  the table is full",
-    ] {
-        assert!(ended.stdout.contains(part), "{part:?} is not in {ended:?}");
-    }
 }
 
 /// Checks that the command fails with these parts in an error of one line, with two ranks.

@@ -16,10 +16,7 @@ use serde_json::Value;
 
 use crate::common::pnml::{net, place, transition, two_steps};
 use crate::common::terminal::Terminal;
-use crate::common::{
-    Ended, LIMIT, Running, Scratch, is_in_mask, port, probeline, signal, signal_group, stop,
-    wait_until,
-};
+use crate::common::{Ended, LIMIT, Running, Scratch, probeline, signal, signal_group, wait_until};
 
 /// The longest time until a terminal shows the expected line, on a busy machine.
 const SHOWN: Duration = Duration::from_secs(60);
@@ -98,23 +95,13 @@ fn stopped(exploring: Exploring, by: Signal) -> [u64; 3] {
     [states, open, arcs]
 }
 
-/// Only rank 1 receives the signal; the ranks were started by hand, and rank 0 reports.
+/// Only rank 1 receives the signal, and rank 0 reports.
 #[test]
 fn signal_to_one_stops_all() {
-    let address = format!("127.0.0.1:{}", port());
-    let rank = |rank| ["--ranks", "2", "--rendezvous", address.as_str(), "--rank", rank];
-    let secret = |command: &mut Command| {
-        command.env("PROBELINE_SECRET", "the secret of these tests");
-    };
-    let mut first = Exploring::start(&narrow(), &rank("0"), secret);
-    let mut command =
-        probeline(&[&["explore", &first.scratch.path("net.pnml")], &rank("1")[..]].concat());
-    secret(&mut command);
-    let second = Running::start(&mut command);
-    first.shows("level", 1);
-    signal(second.pid(), Signal::INT);
-    assert_eq!(second.end().printed(), "");
-    let [states, open, arcs] = stopped(first, Signal::INT);
+    let mut job = Exploring::start(&narrow(), &["--ranks", "2"], |_| ());
+    job.shows("level", 1);
+    signal(job.running.pid_of_rank(1).unwrap(), Signal::INT);
+    let [states, open, arcs] = stopped(job, Signal::INT);
     assert_eq!((states, open), (arcs + 1, 1));
 }
 
@@ -123,7 +110,7 @@ fn signal_to_one_stops_all() {
 fn second_signal_ends_immediately() {
     let mut job = Exploring::start(&narrow(), &["--ranks", "2"], |_| ());
     job.shows("level", 1);
-    stop(job.running.pid_of_rank(1).unwrap());
+    signal(job.running.pid_of_rank(1).unwrap(), Signal::STOP);
     let started = Instant::now();
     while job.running.is_running() {
         assert!(started.elapsed() < LIMIT, "still runs after {LIMIT:?}");
@@ -141,26 +128,6 @@ fn signal_stops_simulator() {
     job.shows("level", 1);
     signal(job.running.pid(), Signal::INT);
     stopped(job, Signal::INT);
-}
-
-/// Like Ctrl-C when rank 0 has just begun to watch for signals. If another rank had not, the signal
-/// would end that rank, and rank 0 would report a lost rank.
-#[test]
-fn group_signal_stops_new_search() {
-    for _ in 0..5 {
-        let options = ["--ranks", "6", "--table-size", "1MiB"];
-        let job = Exploring::start(&narrow(), &options, |command| {
-            command.process_group(0);
-        });
-        let begin = Instant::now();
-        let pid = job.running.pid();
-        while !is_in_mask("SigCgt", &pid.to_string(), Signal::INT) {
-            assert!(begin.elapsed() < LIMIT, "never watched");
-            thread::yield_now();
-        }
-        signal_group(pid, Signal::INT);
-        stopped(job, Signal::INT);
-    }
 }
 
 /// As a background job of a shell script, which is not to be stopped by a Ctrl-C for the

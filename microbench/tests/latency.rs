@@ -23,7 +23,9 @@ fn blocks<const N: usize>(printed: &str) -> [Vec<&str>; N] {
 
 #[test]
 fn short_output_fits_terminal() {
-    let das5 = ["--transport", "sim", "--sim-profile", "das5-fdr"];
+    let file =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../transport/sim/profile/profiles/das5-fdr.toml");
+    let das5 = ["--transport", "sim", "--sim-profile", file];
     let slow = ["--transport", "sim", "--sim-roundtrip-ns", "123456789"];
     let many = ["--load-factor", "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9", "-C", "8,1024"];
     let some = ["--load-factor", "0.3", "-C", "64", "--adaptive-chunks"];
@@ -114,71 +116,18 @@ fn one_chunk_costs_its_floor() {
     }
 }
 
+/// In virtual time a hit of the cache takes no time.
 #[test]
-fn reports_modelled_network_times() {
-    // A profile without jitter.
-    let path =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../transport/sim/profile/profiles/soft-roce.toml");
-    let profile = probeline_profile::Profile::load(path.as_ref()).unwrap();
-    let [base_ns, word_ps, atomic_ns] = ["read_base_ns", "read_word_ps", "atomic_ns"]
-        .map(|name| profile.value(&format!("remote.{name}")).unwrap());
-    let options = ["--transport", "sim", "--sim-profile", path, "--ops", "10", "-C", "8"];
-    let options = [&options[..], &["--table-size", "64KiB", "--load-factor", "0.5"]].concat();
-    let report = reported(&[&["bench-latency"], &options[..]].concat());
+fn cached_finds_beat_floor() {
+    let options = ["bench-latency", "--transport", "sim", "--ops", "10", "-C", "8"];
+    let more = ["--cache", "8192", "--table-size", "256KiB", "--load-factor", "0.3,0.9"];
+    let report = reported(&[&options[..], &more].concat());
     let rows = report.json["rows"].as_array().unwrap();
-    for (operation, ns) in
-        [("READ 64 B", base_ns + 8 * word_ps / 1000), ("CAS random word", atomic_ns)]
-    {
-        let row = rows.iter().find(|row| row["operation"] == operation);
-        assert_eq!(row.unwrap()["p50_ns"], ns, "{rows:?}");
-    }
-    let transport = report.json["transport"][0].as_str().unwrap();
-    assert!(transport.contains("soft-roce.toml, 1 ranks a machine"), "{transport}");
-}
-
-/// A roundtrip takes 5 ms of virtual time, so a second allows 200.
-#[test]
-fn measurements_stop_in_time() {
-    let options = ["--transport", "sim", "--sim-roundtrip-ns", "5000000", "-C", "8"];
-    let more = ["--table-size", "512KiB", "--load-factor", "0.1,0.7"];
-    let limit = ["--seconds-per-measurement", "1", "--rounds", "5"];
-    let report = reported(&[&["bench-latency"], &options[..], &more, &limit].concat());
-    let rows = report.json["rows"].as_array().unwrap();
-    for row in rows.iter().filter(|row| row["chunk_buckets"].is_null()) {
-        assert!((200.0..=260.0).contains(&number(row, "operations")), "{row}");
-    }
-    let said = &report.printed;
-    let all = format!("{0} of {0} rows stopped after 1 s", rows.len());
-    assert!(said.contains(&all) && said.contains("--seconds-per-measurement"), "{said}");
-}
-
-/// The report names each optimization, and its effect is visible.
-#[test]
-fn measures_and_names_optimizations() {
-    let ways: [(&[&str], &str, &str); 4] = [
-        (&["-C", "16", "--probing", "lines"], "probing", "lines"),
-        (&["-C", "8", "--probing", "double-hash", "--direct", "off"], "probing", "double-hash"),
-        (&["-C", "64", "--adaptive-chunks", "--direct", "off"], "adaptive_chunks", "true"),
-        (&["-C", "8", "--cache", "8192", "--direct", "off"], "cache_entries", "8192"),
-    ];
-    for transport in ["shm", "sim"] {
-        for (way, parameter, value) in ways {
-            let options = ["bench-latency", "--transport", transport, "--ops", "10"];
-            let table = ["--table-size", "256KiB", "--load-factor", "0.3,0.9"];
-            let report = reported(&[&options[..], &table, way].concat());
-            assert_eq!(report.json["parameters"][parameter], value, "{way:?}");
-            let rows = report.json["rows"].as_array().unwrap();
-            let beside: Vec<_> = rows.iter().filter(|row| !row["times_floor"].is_null()).collect();
-            assert_eq!(beside.len(), 4, "{}", report.printed);
-            for row in beside {
-                let found = row["operation"] == "found";
-                let cached = number(row, "cache_hit_share");
-                assert_eq!(cached > 0.1, found && parameter == "cache_entries", "{row}");
-                // In virtual time a hit takes no time.
-                if cached > 0.1 && transport == "sim" {
-                    assert!(number(row, "times_floor") < 1.0, "{row}");
-                }
-            }
-        }
+    let beside: Vec<_> = rows.iter().filter(|row| !row["times_floor"].is_null()).collect();
+    assert_eq!(beside.len(), 4, "{}", report.printed);
+    for row in beside {
+        let cached = number(row, "cache_hit_share");
+        assert_eq!(cached > 0.1, row["operation"] == "found", "{row}");
+        assert!(cached <= 0.1 || number(row, "times_floor") < 1.0, "{row}");
     }
 }

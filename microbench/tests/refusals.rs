@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::common::{LIMIT, Running, probeline, refuses, run, signal, wait_until};
+use crate::common::{LIMIT, LONG, Running, probeline, refuses, run, signal, wait_until};
 
 #[test]
 fn help_groups_options_by_heading() {
@@ -132,8 +132,7 @@ fn exit_statuses_match_help() {
     assert_eq!(status("explore fms:2 --device x"), Some(2));
     assert_eq!(status("explore kanban:x"), Some(2));
 
-    let line = ["bench-throughput", "--rounds", "999", "--ops", "100000", "--table-size", "8MiB"];
-    let running = Running::start(&mut probeline(&line));
+    let running = Running::start(&mut probeline(&LONG));
     assert!(wait_until(LIMIT, || running.pid_of_rank(1).is_some()));
     signal(running.pid(), Signal::INT);
     let ended = running.end();

@@ -4,38 +4,24 @@ use std::fs;
 
 use crate::common::{Scratch, run};
 
-/// Writes short runs of every command that has plots, one file each.
+/// Writes short runs of the commands that have plots, and of the doctor, one file each.
 fn runs(scratch: &Scratch) -> Vec<String> {
-    let latency = ["bench-latency", "--table-size", "2MiB", "--rounds", "2", "--ops", "2000"];
-    let latency = [&latency[..], &["--seconds-per-measurement", "0.005"]].concat();
-    let throughput = ["bench-throughput", "--ops", "4000", "--table-size", "2MiB", "--rounds", "2"];
-    let limits = ["limits", "--seconds-per-measurement", "0.001"];
-    let limits = [&limits[..], &["--table-size", "64KiB", "--rounds", "2"]].concat();
-    let compare = ["compare", "--transports", "shm,shm-posted", "--table-size", "1MiB"];
-    let compare = [&compare[..], &["--rounds", "2", "--ops", "200"]].concat();
-    let simulate = ["simulate", "--machines", "2,4", "--ranks-per-machine", "1,4", "--ops", "40"];
-    let simulate = [&simulate[..], &["--experiment", "throughput", "--truncate-us"]].concat();
-    let tune = ["tune", "--table-size", "4MiB", "--rounds", "1", "--ops", "100"];
-    let tune = [&tune[..], &["--direct", "off", "--in-flight", "4"]].concat();
-    let tuning = &scratch.path("tuning.toml");
-    let plans: Vec<Vec<&str>> = vec![
-        [&latency[..], &["--load-factor", "0.1,0.5,0.7,0.8,0.9"]].concat(),
-        [&latency[..], &["--transport", "sim", "--paper"]].concat(),
-        [&throughput[..], &["--ranks", "1"]].concat(),
-        [&throughput[..], &["--ranks", "2"]].concat(),
-        [&throughput[..], &["--transport", "sim", "--ranks", "1"]].concat(),
-        [&throughput[..], &["--transport", "sim", "--ranks", "2"]].concat(),
-        [&throughput[..], &["--transport", "sim", "--ranks", "4"]].concat(),
-        vec!["roundtrips", "--table-size", "256KiB"],
-        limits,
-        vec!["explore", "kanban:2", "--table-size", "1MiB"],
-        compare,
-        simulate,
-        [&tune[..], &["--out", tuning]].concat(),
-        vec!["topology"],
-        vec!["doctor"],
+    let latency =
+        "bench-latency --table-size 2MiB --rounds 2 --ops 2000 --seconds-per-measurement 0.005";
+    let throughput = "bench-throughput --ops 4000 --table-size 2MiB --rounds 2 --ranks";
+    let plans: [&str; 9] = [
+        &format!("{latency} --load-factor 0.1,0.5,0.7,0.8,0.9"),
+        &format!("{latency} --transport sim --paper"),
+        &format!("{throughput} 1"),
+        &format!("{throughput} 2"),
+        &format!("{throughput} 4 --transport sim"),
+        "roundtrips --table-size 256KiB",
+        "compare --transports shm,shm-posted --table-size 1MiB --rounds 2 --ops 200",
+        "simulate --machines 2,4 --ranks-per-machine 1,4 --ops 40 --experiment throughput --truncate-us",
+        "doctor",
     ];
-    let make = |(at, plan): (usize, &Vec<&str>)| {
+    let make = |(at, plan): (usize, &str)| {
+        let plan: Vec<&str> = plan.split(' ').collect();
         let file = scratch.path(&format!("{:02}-{}.json", at + 1, plan[0]));
         let ended = run(&[&plan[..], &["--json", &file]].concat());
         // The doctor may find this machine broken, which is its status 3.
@@ -43,7 +29,7 @@ fn runs(scratch: &Scratch) -> Vec<String> {
         assert!(ended.code == Some(0) || broken, "{plan:?}: {}", ended.stderr);
         file
     };
-    plans.iter().enumerate().map(make).collect()
+    plans.into_iter().enumerate().map(make).collect()
 }
 
 /// A page has a plot of each kind, and the findings of the doctor.

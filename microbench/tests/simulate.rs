@@ -3,6 +3,7 @@
 
 use crate::common::reported::{number, reported};
 use crate::common::{Scratch, refuses, run};
+use probeline::table::ReadAhead;
 use serde_json::Value;
 
 fn rows(arguments: &[&str]) -> (Vec<Value>, String) {
@@ -61,22 +62,6 @@ fn summary_quotes_any_load_factor() {
     }
 }
 
-#[test]
-fn sweeps_machines_ranks_and_workloads() {
-    let options = ["--experiment", "throughput", "--machines", "2,4", "--ranks-per-machine", "1,3"];
-    let (rows, _) = rows(&[&options[..], &["--truncate-us", "--ops", "100"]].concat());
-    assert_eq!(rows.len(), 3 * 4);
-    for row in &rows {
-        let (whole, cut) = (number(row, "ops_per_s"), number(row, "truncated_ops_per_s"));
-        assert!(cut > whole, "{row}");
-        let operations = number(row, "machines") * number(row, "ranks_per_machine") * 100.0;
-        assert_eq!(number(row, "operations"), operations);
-        // The paper has no figures of three ranks on a machine.
-        let ranks = number(row, "ranks_per_machine");
-        assert_eq!(row["paper_ops_per_s"].is_null(), ranks == 3.0, "{row}");
-    }
-}
-
 /// With many operations in flight the paper's figure is exceeded, and the bound is stated.
 #[test]
 fn states_ratio_and_bound() {
@@ -95,24 +80,48 @@ fn states_ratio_and_bound() {
     );
 }
 
-/// C is two options: throughputs use the file's C if only that of latencies is given.
+/// The simulated table has the file's parameters, not only the printed ones. C is two options:
+/// throughputs use the file's C if only that of latencies is given.
 #[test]
-fn latency_c_leaves_throughput_c() {
+fn uses_tuned_table() {
     let scratch = Scratch::new();
-    let file = scratch.file("tuning.toml", &read_tuning().to_toml());
-    let shape = ["--machines", "2", "--ranks-per-machine", "1", "--workload", "mixed"];
-    let few = ["--ops", "200", "--load-factor", "0.5", "-C", "16", "--tuning", &file];
-    let report = reported(&[&["simulate"], &shape[..], &few].concat()).json;
-    let parameters = &report["parameters"];
-    assert_eq!(parameters["throughput_chunk_buckets"], 64);
+    let tuning = probeline::tuning::Tuning {
+        in_flight: 8,
+        read_ahead: ReadAhead::Always,
+        cache_entries: 16,
+        ..read_tuning()
+    };
+    let file = scratch.file("tuning.toml", &tuning.to_toml());
+    let simulated = |more: &[&str]| {
+        let shape = ["--machines", "2", "--ranks-per-machine", "3", "--workload", "mixed"];
+        let few = ["--ops", "200", "--load-factor", "0.5", "-C", "16", "--tuning", &file];
+        let report = reported(&[&["simulate"], &shape[..], &few, more].concat()).json;
+        let [latency, throughput] = &report["rows"].as_array().unwrap()[..] else {
+            panic!("{report}")
+        };
+        assert_eq!((&latency["experiment"], &latency["full"]), (&"latency".into(), &0.into()));
+        assert_eq!(number(latency, "chunk_buckets"), 16.0);
+        assert_eq!(throughput["chunk_buckets"], 64);
+        // The paper has no figures of three ranks on a machine.
+        assert!(throughput["paper_ops_per_s"].is_null(), "{throughput}");
+        (number(throughput, "outgoing_roundtrips"), report["parameters"].clone())
+    };
+    // The next chunk is always read ahead.
+    let (roundtrips, parameters) = simulated(&[]);
+    for (name, value) in [
+        ("throughput_chunk_buckets", 64),
+        ("max_chunks", 5),
+        ("in_flight", 8),
+        ("cache_entries", 16),
+    ] {
+        assert_eq!(parameters[name], value, "{name}");
+    }
     assert_eq!(parameters["given_besides_tuning"], "chunk_buckets");
-    let [latency, throughput] = &report["rows"].as_array().unwrap()[..] else { panic!("{report}") };
-    assert_eq!((&latency["experiment"], &latency["full"]), (&"latency".into(), &0.into()));
-    assert_eq!(number(latency, "chunk_buckets"), 16.0);
-    assert_eq!(throughput["chunk_buckets"], 64);
-
-    let paper = reported(&["simulate", "--experiment", "latency", "-C", "8", "--machines", "2"]);
-    assert_eq!(paper.json["parameters"]["throughput_chunk_buckets"], 32);
+    assert!(roundtrips > 1.9, "{roundtrips}");
+    let (roundtrips, parameters) = simulated(&["--read-ahead", "never", "--one-roundtrip", "off"]);
+    let given = "chunk_buckets, read_ahead, one_roundtrip";
+    assert_eq!(parameters["given_besides_tuning"], given);
+    assert!(roundtrips < 1.1, "{roundtrips}");
 }
 
 /// If M chunks have no room, a latency row counts the failed inserts.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::reported::{number, reported};
+use crate::common::reported::{Reported, number, reported};
 use crate::common::{Scratch, run};
 use serde_json::Value;
 
@@ -12,9 +12,9 @@ const SIM: [&str; 5] = ["tune", "--transport", "sim", "--table-size", "4MiB"];
 #[test]
 fn shm_summary_compares_runner_up() {
     let scratch = Scratch::new();
-    let (out, json) = (scratch.path("tuning.toml"), scratch.path("report.json"));
+    let out = scratch.path("tuning.toml");
     let few = ["tune", "--table-size", "8MiB", "--rounds", "1", "--ops", "200", "--direct", "off"];
-    let printed = run(&[&few[..], &["--out", &out, "--json", &json]].concat()).printed();
+    let Reported { json, printed, .. } = reported(&[&few[..], &["--out", &out]].concat());
     let [tune, measured, second, paper, ..] = printed.lines().collect::<Vec<_>>()[..] else {
         panic!("{printed}")
     };
@@ -22,8 +22,7 @@ fn shm_summary_compares_runner_up() {
     assert!(measured.starts_with("measured: ") && measured.contains(" by 2 ranks"), "{measured}");
     assert!(second.starts_with("second: ") && second.contains(" time: C "), "{second}");
     assert!(paper.starts_with("paper: "), "{paper}");
-    let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
-    let rows = report["rows"].as_array().unwrap();
+    let rows = json["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 2 * 8 + 1);
     let tuning = probeline::tuning::Tuning::load(out.as_ref()).unwrap();
     assert_eq!(rows[0]["chunk_buckets"], tuning.chunk_buckets);
@@ -38,13 +37,12 @@ fn shm_summary_compares_runner_up() {
 #[test]
 fn small_table_keeps_insert_share() {
     let scratch = Scratch::new();
-    let (out, json) = (scratch.path("tuning.toml"), scratch.path("rows.json"));
+    let out = scratch.path("tuning.toml");
     let small = ["tune", "--transport", "sim", "--ranks", "8", "--table-size", "1MiB"];
     // 2 % of 2^17 buckets are 327 inserts of each rank.
     for (share, operations) in [("0.5", 500), ("0.66", 495), ("1", 327)] {
         let work = ["--insert-share", share, "--in-flight", "2", "--rounds", "1"];
-        run(&[&small[..], &work, &["--out", &out, "--json", &json]].concat()).printed();
-        let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+        let report = reported(&[&small[..], &work, &["--out", &out]].concat()).json;
         assert_eq!(report["parameters"]["ops_per_rank"], operations);
         let fewer = report["notes"].as_array().unwrap().iter().filter(|note| {
             note.as_str().unwrap().starts_with(&format!("ops: {operations} of each rank in a run"))
@@ -68,11 +66,7 @@ fn simulated_tuning_is_reproducible() {
 }
 
 fn parameters(arguments: &[&str]) -> Value {
-    let scratch = Scratch::new();
-    let json = scratch.path("rows.json");
-    run(&[arguments, &["--json", &json]].concat()).printed();
-    let report: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
-    report["parameters"].clone()
+    reported(arguments).json["parameters"].clone()
 }
 
 fn tuning(scratch: &Scratch, in_flight: u32) -> String {
@@ -127,30 +121,6 @@ fn other_commands_use_tuning() {
     tuning(&scratch, 1);
     let blocking = parameters(&[&throughput[..], &sim].concat());
     assert_eq!((&blocking["in_flight"], &blocking["batch"]), (&"2".into(), &1.into()));
-}
-
-/// The simulated table has the file's parameters, not only the printed ones.
-#[test]
-fn simulate_uses_tuned_table() {
-    let scratch = Scratch::new();
-    let file = tuning(&scratch, 8);
-    let simulated = |more: &[&str]| {
-        let cluster = ["simulate", "--machines", "2", "--ranks-per-machine", "2"];
-        let few = ["--workload", "mixed", "--ops", "200", "--load-factor", "0.5"];
-        reported(&[&cluster[..], &few, &["--tuning", &file], more].concat()).json
-    };
-    let tuned = simulated(&[]);
-    for (name, value) in [("max_chunks", 77), ("in_flight", 8), ("cache_entries", 16)] {
-        assert_eq!(tuned["parameters"][name], value, "{name}");
-    }
-    // The next chunk is always read ahead.
-    assert_eq!(tuned["rows"][1]["chunk_buckets"], 64);
-    assert!(number(&tuned["rows"][1], "outgoing_roundtrips") > 1.9, "{tuned}");
-    let never = simulated(&["--read-ahead", "never", "--one-roundtrip", "off", "-C", "16"]);
-    assert_eq!(never["rows"][0]["chunk_buckets"], 16.0);
-    assert!(number(&never["rows"][1], "outgoing_roundtrips") < 1.1, "{never}");
-    let given = "chunk_buckets, read_ahead, one_roundtrip";
-    assert_eq!(never["parameters"]["given_besides_tuning"], given);
 }
 
 #[test]

@@ -7,29 +7,21 @@ use probeline_sim::Model;
 use probeline_simulate::{
     Error, LatencyPlan, MAX_AT_ONCE, ThroughputPlan, ThroughputRow, latency, run_all, throughput,
 };
-use probeline_table::{OneRoundtrip, ReadAhead};
 
 fn das5() -> Profile {
     Profile::built_in("das5-fdr").unwrap()
 }
 
-/// Table 1, left.
-#[test]
-fn reproduces_two_machine_latencies() {
-    latencies_are_the_papers(Shape { machines: 2, ranks_per_machine: 1 }, |at| at.remote_ns);
-}
-
-/// The figures are from the authors' result files.
-#[test]
-fn reproduces_one_machine_latencies() {
-    latencies_are_the_papers(Shape { machines: 1, ranks_per_machine: 2 }, |at| at.local_ns);
-}
-
 /// Compares each C, at load factors up to the largest, with the profile and with the model of two
-/// machines alone, whose READs take a time that is linear in their words.
-fn latencies_are_the_papers(shape: Shape, theirs_ns: fn(&paper::Latency) -> f64) {
+/// machines alone, whose READs take a time that is linear in their words. The figures of two machines are those
+/// of table 1, left; those of one are from the authors' result files.
+#[test]
+fn reproduces_latencies() {
     for is_linear in [false, true] {
-        compare_latencies(shape, theirs_ns, is_linear);
+        let two = Shape { machines: 2, ranks_per_machine: 1 };
+        compare_latencies(two, |at| at.remote_ns, is_linear);
+        let one = Shape { machines: 1, ranks_per_machine: 2 };
+        compare_latencies(one, |at| at.local_ns, is_linear);
     }
 }
 
@@ -101,30 +93,6 @@ fn finds_outpace_inserts() {
     let cut = |workload| run(shape, workload).cut_ops_per_s.unwrap();
     let [mixed, read, write] = paper::WORKLOADS.map(cut);
     assert!(read > mixed * 1.1 && mixed > write * 1.1, "{read} {mixed} {write}");
-}
-
-/// Operations in flight complete in one burst at first, as they started, which is not throughput.
-/// A claim along with every first READ is an atomic on each find as well. If atomics are the slowest
-/// operation of a NIC, this halves the throughput.
-#[test]
-fn pipelining_reaches_atomics_rate() {
-    let shape = Shape { machines: 8, ranks_per_machine: 16 };
-    let many = |one_roundtrip| {
-        let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::Mixed).unwrap();
-        (plan.setup.in_flight, plan.setup.cache_entries) = (16, 1024);
-        plan.setup.table.one_roundtrip = one_roundtrip;
-        plan.setup.table.read_ahead = ReadAhead::Never;
-        (plan.setup.model, plan.operations) = (das5().model(shape).unwrap(), 200);
-        let row = throughput(&plan).unwrap();
-        assert_eq!(row.bound.as_ref().unwrap().name, "NIC atomics rate");
-        assert_eq!(row.cut_ops_per_s, None);
-        (row.ops_per_s, row.bound_share().unwrap())
-    };
-    let paper = run(shape, Workload::Mixed);
-    let ((off, share), (on, wasted)) = (many(OneRoundtrip::Off), many(OneRoundtrip::On));
-    assert!((0.9..1.05).contains(&share) && wasted < 0.6, "{share}, {wasted}");
-    assert!(off > 1.2 * paper.ops_per_s, "{off}, {paper:?}");
-    assert!((1.8..2.1).contains(&(off / on)), "{off}, {on}");
 }
 
 #[test]

@@ -26,6 +26,10 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 /// less than the 60 s that ranks wait for each other.
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(30);
 
+/// A command that runs for minutes, alternating between finding, clearing, drawing keys and waiting for others.
+pub(crate) const LONG: [&str; 7] =
+    ["bench-throughput", "--rounds", "999", "--ops", "100000", "--table-size", "8MiB"];
+
 /// The maximum time for which killed processes may still be visible.
 const VANISH: Duration = Duration::from_secs(60);
 
@@ -112,16 +116,6 @@ impl Running {
 
     pub(crate) fn is_running(&mut self) -> bool {
         self.process.try_wait().unwrap().is_none()
-    }
-
-    /// Kills all processes, and returns both outputs so far.
-    pub(crate) fn kill(mut self) -> [String; 2] {
-        assert!(self.is_running());
-        for pid in self.left() {
-            kill(pid);
-        }
-        let ended = self.end();
-        [ended.stdout, ended.stderr]
     }
 
     fn left(&self) -> Vec<u32> {
@@ -241,24 +235,13 @@ pub(crate) fn kill(pid: u32) {
 fn do_not_ignore_sigint() {
     static DONE: Once = Once::new();
     DONE.call_once(|| {
-        if is_in_mask("SigIgn", "self", Signal::INT) {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let (_, ignored) = status.split_once("\nSigIgn:\t").unwrap();
+        let ignored = u64::from_str_radix(ignored.lines().next().unwrap(), 16).unwrap();
+        if ignored >> (Signal::INT.as_raw() - 1) & 1 == 1 {
             signal_hook::flag::register(Signal::INT.as_raw(), Arc::default()).unwrap();
         }
     });
-}
-
-/// Returns whether a signal is in this mask of a process, a field of `/proc/PID/status`.
-pub(crate) fn is_in_mask(field: &str, pid: &str, signal: Signal) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let mut fields = status.lines().filter_map(|line| line.split_once(':'));
-    let (_, mask) = fields.find(|(name, _)| *name == field).unwrap();
-    let mask = u64::from_str_radix(mask.trim(), 16).unwrap();
-    mask >> (signal.as_raw() - 1) & 1 == 1
-}
-
-/// Stops a process with SIGSTOP.
-pub(crate) fn stop(pid: u32) {
-    signal(pid, Signal::STOP);
 }
 
 /// Sends a signal to a process that has not exited.
@@ -311,21 +294,6 @@ impl Scratch {
 
 /// Rows, each with its cells by column name.
 pub(crate) type Rows = Vec<HashMap<String, String>>;
-
-/// Runs the command, and returns its rows and its output.
-#[track_caller]
-pub(crate) fn rows(arguments: &[&str]) -> (Rows, String) {
-    let scratch = Scratch::new();
-    let csv = scratch.path("rows.csv");
-    let printed = run(&[arguments, &["--csv", &csv]].concat()).printed();
-    (read_rows(&csv), printed)
-}
-
-/// Returns a number of a row.
-#[track_caller]
-pub(crate) fn number_in(row: &HashMap<String, String>, column: &str) -> f64 {
-    row[column].parse().unwrap_or_else(|_| panic!("{column} of {row:?}"))
-}
 
 /// Reads the rows of a CSV file with a header.
 pub(crate) fn read_rows(path: &str) -> Rows {

@@ -240,6 +240,7 @@ mod tests {
         ] {
             assert_eq!(kept(line, column), expected);
         }
+        assert_eq!(kept("--paper", ColumnName::Sim), "--paper --transport sim");
     }
 
     #[test]

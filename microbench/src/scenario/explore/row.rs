@@ -143,6 +143,7 @@ impl ExploreRow {
 
 #[cfg(test)]
 mod tests {
+    use probeline_programs::explore::{OutOfRoom, Reason};
     use probeline_report::results::Row;
 
     use super::*;
@@ -190,6 +191,14 @@ mod tests {
                      expanded";
         assert_eq!(summary[0], first);
         assert!(summary[1].starts_with("kanban:5, incomplete: 2,546,432 states"), "{summary:?}");
+        let room = OutOfRoom {
+            states: 9,
+            levels: 1,
+            reason: Reason::Memory { available: 1, keeps_levels: false },
+        };
+        let summary = row.summary(&Ending::OutOfRoom(Box::new(room)), Some("the table is full"));
+        assert!(summary[0].starts_with("stopped for lack of room after level 12: "), "{summary:?}");
+        assert_eq!(summary[1], "  the table is full");
     }
 
     #[test]
