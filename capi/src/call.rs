@@ -103,7 +103,9 @@ fn check<P>(from: *const P, count: usize, what: &str) -> Result<(), Error> {
         return Err(Error::invalid(format_args!("{what} is not aligned to {}", align_of::<P>())));
     }
     let bytes = count.checked_mul(size_of::<P>()).and_then(|bytes| isize::try_from(bytes).ok());
-    bytes.map(|_| ()).ok_or_else(|| Error::invalid(format_args!("{what} is longer than memory")))
+    bytes.map(|_| ()).ok_or_else(|| {
+        Error::invalid(format_args!("{what} has more items than memory: give a smaller count"))
+    })
 }
 
 /// Returns a text that the caller gives; `None` for NULL.

@@ -154,7 +154,7 @@ pub unsafe extern "C" fn probeline_job_options_init(
 /// before, beside and after it, in the copies as well. Call it from a thread that lives as long as the
 /// job: the copies are killed when it ends, even if they have closed the job. Handles belong to the process
 /// that opened them. In a fork of it, collective calls fail with PROBELINE_ERROR_INVALID, and no other
-/// call is allowed; leave the fork by exec() or _exit().
+/// call is allowed; leave the fork by exec() or _exit(). After an error, NULL is stored at `job`.
 ///
 /// # Safety
 /// `options` is NULL or initialized, its texts are NULL or end with NUL, and `job` is NULL or has room

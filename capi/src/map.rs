@@ -439,8 +439,8 @@ pub unsafe extern "C" fn probeline_map_clear(map: *mut probeline_map) -> probeli
     unsafe { structure::clear(map) }
 }
 
-/// Lets every entry so far look older than those that follow, for evictions: call it after each step
-/// of a simulation. Never waits.
+/// Lets every entry so far look older than those that follow, for evictions: call it on every rank after each
+/// step of a simulation. Never waits.
 ///
 /// # Safety
 /// `map` is NULL or open.

@@ -153,7 +153,11 @@ pub(crate) fn check<O: Extensible>(to: *mut O, size: usize) -> Result<(), Error>
     // SAFETY: nothing is written through it.
     unsafe { out(to, "the structure") }?;
     if !is_size_of::<O>(size) {
-        return Err(Error::invalid("the size of the structure is wrong: give its sizeof"));
+        let text = format_args!(
+            "the size of the structure is {size}: give its sizeof, {}",
+            size_of::<O>()
+        );
+        return Err(Error::invalid(text));
     }
     Ok(())
 }

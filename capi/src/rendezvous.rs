@@ -51,7 +51,9 @@ impl Rendezvous {
             (PROBELINE_START_MANUAL, None) => {
                 return Err(Error::invalid("PROBELINE_START_MANUAL needs a rendezvous, HOST:PORT"));
             }
-            (PROBELINE_START_MANUAL, Some(rendezvous)) => Start::Manual { rank, size, rendezvous },
+            (PROBELINE_START_MANUAL, Some(rendezvous)) => {
+                Start::Manual { rank, ranks: size, rendezvous }
+            }
             // PROBELINE_START_AUTO.
             (_, rendezvous) => Start::Auto { ranks: size, rendezvous },
         };

@@ -272,11 +272,11 @@ fn from_join_error(error: &exchange::JoinError) -> probeline_status {
 }
 
 fn from_operation_error(error: &table::OperationError) -> probeline_status {
-    use table::OperationError::{Busy, Contended, Fault, Index, Key, Storage, Unfinished};
+    use table::OperationError::{Busy, Contended, Fault, Index, Key, Number, Storage, Unfinished};
     match error {
         Busy => PROBELINE_ERROR_BUSY,
         Fault(_) => PROBELINE_ERROR_LOST,
-        Key { .. } | Index { .. } | Storage { .. } => PROBELINE_ERROR_INVALID,
+        Key { .. } | Index { .. } | Number { .. } | Storage { .. } => PROBELINE_ERROR_INVALID,
         Contended { .. } => PROBELINE_ERROR_CONTENDED,
         Unfinished { .. } => PROBELINE_ERROR_UNFINISHED,
         _ => PROBELINE_ERROR_FAILED,
@@ -301,7 +301,7 @@ thread_local! {
 
 /// Returns a sentence about the last error of a call by this thread: what failed, on what, why, and
 /// what to do. It is empty if there was none, and valid until the next call by this thread that
-/// fails. Never waits; any thread.
+/// fails: call it after that call, not among the arguments of one printf(). Never waits; any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn probeline_last_error() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())

@@ -78,6 +78,11 @@ pub trait Element: Sized {
         context: &Context<Self::Detail>,
     ) -> Result<Self::Machine, Error>;
 
+    /// Returns the error of a key whose element, of this index, does not exist.
+    fn missing(_key: &Self::Key, index: u64, _context: &Context<Self::Detail>) -> Error {
+        Error::Index { index }
+    }
+
     /// Runs the work of a batch with the widest comparison of lines that its operations need. The work is compiled
     /// for each comparison; the default, for operations that compare no lines, has only one.
     #[inline(always)]
@@ -270,7 +275,7 @@ fn machine_at<E: Element>(
     context: &Context<E::Detail>,
 ) -> Result<(Segment, E::Machine), Error> {
     let home = E::home(key, context);
-    let at = context.placement.element(home.0)?;
+    let at = context.placement.segment(home.0).ok_or_else(|| E::missing(key, home.0, context))?;
     Ok((at, E::machine(Begin { at, key, home, action }, context)?))
 }
 

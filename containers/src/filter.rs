@@ -48,7 +48,8 @@ pub struct Config {
 
 impl Config {
     /// Returns the smallest filter that says `true` of at most this share of other keys when `items`
-    /// keys are in it. The rate is at least 0.00001.
+    /// keys are in it. A smaller rate than 0.00001, and one that is not a number, counts as 0.00001: [`rate`](Self::rate)
+    /// says which one a filter has.
     ///
     /// A key has its bits in one word of 64, so it takes some more than in an unblocked filter: 5.0 at a rate
     /// of 0.1 (4.8), 12.1 at 0.01 (9.6), 24.0 at 0.001 (14.4).

@@ -199,7 +199,10 @@ fn refuses_oversized_values() {
             .unwrap();
     let refused = OperationError::Value { bits: 80, max: 72 };
     assert_eq!(objects.put(Owner(0), &[0; 10]), Err(refused));
-    assert_eq!(objects.put(Owner(1), &[]), Err(OperationError::Index { index: 1 }));
+    assert_eq!(
+        objects.put(Owner(1), &[]),
+        Err(OperationError::Number { what: "owner", number: 1, count: 1 })
+    );
 }
 
 /// Runs `rank` on two ranks at the same time, with direct access and without it.

@@ -261,10 +261,11 @@ where
         {
             // What was stored before this rank was told of it is loaded.
             fence(Acquire);
-            return context.take_page(page, |into| {
+            context.take_page(page, |into| {
                 load_bytes(words, cast_slice_mut(into));
                 Ok(())
-            });
+            })?;
+            return self.notice_losses(|stats| stats.fetches);
         }
         while !self.pipeline.has_room() {
             self.progress()?;

@@ -350,13 +350,14 @@ impl<M: AsMut<[u64]>> Context<M> {
     /// Returns this rank's state of a lock.
     ///
     /// # Errors
-    /// [`Error::Index`] beyond the last lock.
+    /// [`Error::Number`] beyond the last lock.
     #[inline]
     pub(crate) fn lock_state(&mut self, lock: u32) -> Result<&mut State, Error> {
-        let words =
-            self.layout.lock_words(lock).and_then(|words| self.memory.as_mut().get_mut(words));
-        let state = words.and_then(|words| try_from_bytes_mut(cast_slice_mut(words)).ok());
-        state.ok_or(Error::Index { index: lock.into() })
+        let count = self.layout.lock_count().into();
+        let missing = Error::Number { what: "lock", number: lock.into(), count };
+        let words = self.layout.lock_words(lock).ok_or(missing)?;
+        let state = self.memory.as_mut().get_mut(words).map(cast_slice_mut);
+        state.and_then(|words| try_from_bytes_mut(words).ok()).ok_or(Error::Window)
     }
 
     /// Writes this rank's message of a barrier, before those of all ranks: the region, the numbers of the barrier and

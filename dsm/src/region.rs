@@ -23,6 +23,8 @@ pub(crate) const NAME: &str = "Region";
 
 /// Results that one poll takes.
 const RESULTS: usize = 4;
+/// Pages or flushes for which the CPU does all, between two polls.
+const PER_POLL: u64 = 64;
 
 /// An array of elements `T` that all ranks share, over an engine `E`, with storage `S` for operations in flight
 /// and private memory `M`.
@@ -152,7 +154,7 @@ where
     ///
     /// # Errors
     /// [`Error::LockWait`] if others hold it for longer than [`Config::max_lock_reads`] READs: this rank keeps its
-    /// place, and must continue with another acquire of the lock. [`Error::Index`] for a lock that does not
+    /// place, and must continue with another acquire of the lock. [`Error::Number`] for a lock that does not
     /// exist, [`Error::Lock`] if this rank holds it. Otherwise as for [`access`](Self::access). A rank that is lost while
     /// it holds the lock is a fault of a transport that [names lost owners]; one whose region has failed keeps
     /// the lock.
@@ -299,11 +301,21 @@ where
         }
     }
 
-    /// Continues the acquire, release or flush that was started. Returns whether none is left. Never blocks.
+    /// Continues the acquire, release or flush that was started. Returns whether none is left: `while !region.poll()? {}`
+    /// waits for it. Never blocks.
     ///
     /// # Errors
-    /// As for the call that started it.
+    /// As for the call that started it. If none was started, the loss of an owner, which the transport notices.
     pub fn poll(&mut self) -> Result<bool, Error> {
+        if self.pipeline.shared().task == Task::None {
+            self.check()?;
+            self.take_results()?;
+        }
+        self.step()
+    }
+
+    /// Continues what was started, and returns whether nothing is left.
+    fn step(&mut self) -> Result<bool, Error> {
         self.check()?;
         self.submit_changes()?;
         self.end_flush()?;
@@ -326,7 +338,7 @@ where
         let context = self.pipeline.shared_mut();
         context.end_edits()?;
         context.task = release.map_or(Task::None, |lock| Task::Release { lock });
-        Ok(())
+        self.notice_losses(|stats| stats.flushes)
     }
 
     /// Starts the operation of an acquire or release. Pages that are being read may hold all operations.
@@ -352,7 +364,7 @@ where
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         let mut polls = 0_u64;
         let finished = loop {
-            match self.poll() {
+            match self.step() {
                 Ok(false) => polls += 1,
                 finished => break finished.map(drop),
             }
@@ -390,6 +402,13 @@ where
     pub(crate) fn submit(&mut self, transfer: Transfer) -> Result<(), Error> {
         let submitted = self.pipeline.submit(Tag(0), transfer);
         submitted.inspect_err(|error| self.pipeline.shared_mut().failed = Some(*error))
+    }
+
+    /// Polls the transport after one in [`PER_POLL`] of the pages or flushes that were counted: a rank whose CPU does all
+    /// notices lost ranks too.
+    pub(crate) fn notice_losses(&mut self, count: fn(&Stats) -> u64) -> Result<(), Error> {
+        let is_due = count(&self.pipeline.shared().stats).is_multiple_of(PER_POLL);
+        if is_due { self.take_results() } else { Ok(()) }
     }
 
     /// Polls the transport once, if operations are in flight.

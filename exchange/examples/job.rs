@@ -143,7 +143,7 @@ fn read_arguments() -> Result<(Options, Vec<String>), Box<dyn Error>> {
         _ if let Some(server) = server => Start::Served(server),
         (_, _, rendezvous) if let Some(ranks) = auto => Start::Auto { ranks, rendezvous },
         (Some(ranks), _, _) => Start::Spawn { ranks, arguments: None },
-        (None, Some((rank, size)), Some(rendezvous)) => Start::Manual { rank, size, rendezvous },
+        (None, Some((rank, ranks)), Some(rendezvous)) => Start::Manual { rank, ranks, rendezvous },
         (None, _, rendezvous) => Start::Launched { rendezvous },
     };
     Ok((Options { start, limits, ..Options::default() }, arguments.collect()))

@@ -57,7 +57,7 @@ pub enum Start {
         /// This rank, from 0.
         rank: u32,
         /// The number of ranks of the job.
-        size: u32,
+        ranks: u32,
         /// The rendezvous.
         rendezvous: Rendezvous,
     },
@@ -187,8 +187,8 @@ pub fn join(options: Options) -> Result<Job, JoinError> {
             of_job(job)
         }
         Start::Served(server) => of_job(join_by(server, parameters, secret, limits)?),
-        Start::Manual { rank, size, rendezvous } => {
-            of_job(join_at(rank, size, secret, &rendezvous, parameters)?)
+        Start::Manual { rank, ranks, rendezvous } => {
+            of_job(join_at(rank, ranks, secret, &rendezvous, parameters)?)
         }
     }
 }
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(join_as(1).unwrap().ranks(), 1);
         assert!(matches!(join_as(2), Err(JoinError::NotLaunched)));
         let rendezvous = Rendezvous { address: "127.0.0.1:1".into(), allow_remote: false };
-        let start = Start::Manual { rank: 0, size: 2, rendezvous };
+        let start = Start::Manual { rank: 0, ranks: 2, rendezvous };
         let error = join(Options { start, ..Options::default() }).unwrap_err();
         assert!(error.to_string().contains("set PROBELINE_SECRET"), "{error}");
     }

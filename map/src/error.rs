@@ -41,7 +41,7 @@ pub enum FileError {
         error: std::boxed::Box<FileError>,
     },
     /// It begins with other bytes.
-    #[error("it is not a saved map: give a file that Map::save has written")]
+    #[error("it is not a saved map: give a file that a map was saved to")]
     NoMap,
     /// Its numbers have another order of bytes.
     #[error(

@@ -139,7 +139,7 @@ fn refuses_mismatched_files() {
         "cannot load {name}: entry 700 is damaged; clear the map and load another copy, or go on \
          with the entries that were loaded"
     );
-    let no_map = "it is not a saved map: give a file that Map::save has written";
+    let no_map = "it is not a saved map: give a file that a map was saved to";
     let other = "owner 1 could not do its part of a collective call: see its error";
     let damaged = changed(Header::BYTES + 192 * 700 + 100, 4);
     for (bytes, of, texts) in [

@@ -230,7 +230,7 @@ fn start(args: &JobArgs) -> Result<Start> {
         _ if rendezvous.exchange == Some(ExchangeName::Spawn) => {
             Start::Spawn { ranks, arguments: None }
         }
-        (_, Some(rendezvous), Some(rank)) => Start::Manual { rank, size: ranks, rendezvous },
+        (_, Some(rendezvous), Some(rank)) => Start::Manual { rank, ranks, rendezvous },
         (_, Some(_), None) if !is_launched()? => {
             return Err(Failure::usage(
                 "--rendezvous without a launcher: say which rank this is with --rank, \

@@ -154,7 +154,7 @@ pub(crate) fn not_met(error: JoinError, args: &NodesArgs) -> Failure {
 }
 
 fn placed(rank: u32, address: String) -> Start {
-    Start::Manual { rank, size: 2, rendezvous: Rendezvous { address, allow_remote: true } }
+    Start::Manual { rank, ranks: 2, rendezvous: Rendezvous { address, allow_remote: true } }
 }
 
 fn random_digits() -> Result<String> {
@@ -232,7 +232,7 @@ mod tests {
             ("fd00::1", "[fd00::1]:7471"),
             ("fe80::1%eth0", "[fe80::1%eth0]:7471"),
         ] {
-            let Start::Manual { rank: 1, size: 2, rendezvous } =
+            let Start::Manual { rank: 1, ranks: 2, rendezvous } =
                 second(host, DEFAULT_PORT, 60, None).unwrap().start
             else {
                 panic!("{host} is not the second of two");

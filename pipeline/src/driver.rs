@@ -160,8 +160,7 @@ where
         }
         match completion.result {
             Ok(word) => {
-                if self.step(index, Some(Completed { post_id, word }), sink) == Room::Lacking
-                {
+                if self.step(index, Some(Completed { post_id, word }), sink) == Room::Lacking {
                     self.wait(index);
                 }
             }

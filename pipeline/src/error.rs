@@ -18,8 +18,8 @@ pub enum Error {
     InProgress,
     /// Refused: the key has more bits than the structure's keys, or another number of bytes.
     #[error(
-        "the key has {bits} bits; keys of this structure have at most {max}, strings of bytes exactly as many: \
-         give a key of the configured size, or use a structure for wider keys"
+        "the key has {bits} bits; this structure takes keys of at most {max} bits, or of exactly {max} if keys are \
+         bytes: give a key of the configured size, or use a structure for wider keys"
     )]
     Key {
         /// Bits of the key, from the lowest to the highest that is set.
@@ -29,8 +29,8 @@ pub enum Error {
     },
     /// Refused: the value has more bits than the structure's values, or another number of bytes.
     #[error(
-        "the value has {bits} bits; values of this structure have at most {max}, strings of bytes exactly as many: \
-         give a value of the configured size, or open the structure for values of this size"
+        "the value has {bits} bits; this structure takes values of at most {max} bits, or of exactly {max} if values \
+         are bytes: give a value of the configured size, or open the structure for values of this size"
     )]
     Value {
         /// Bits of the value, from the lowest to the highest that is set; of bytes, 8 for each.
@@ -50,6 +50,16 @@ pub enum Error {
         /// The index as given.
         index: u64,
     },
+    /// Refused: the job has no owner, or the structure no lock, of this number.
+    #[error("{what} {number} does not exist: give {}", range(0, count.saturating_sub(1)))]
+    Number {
+        /// "owner" or "lock".
+        what: &'static str,
+        /// The number as given.
+        number: u64,
+        /// How many there are.
+        count: u64,
+    },
     /// Refused: the range ends before it begins.
     #[error("the range from index {start} on ends before it begins: give one that does not")]
     Range {
@@ -59,10 +69,10 @@ pub enum Error {
     /// Refused: ranges of one access overlap.
     #[error("ranges of one access overlap: give disjoint ones")]
     Overlap,
-    /// Refused: an access needs more pages at once than the memory has room for.
+    /// Refused: the pages of an access do not fit the mirror together, or are more than can be edited at once.
     #[error(
-        "the access needs {needed} pages at once, and the memory has room for {found} of them: access \
-         fewer, or open the region with more"
+        "the {needed} pages of the access do not fit the memory together, which has room for {found}, and for one of \
+         the pages with the same number modulo mirror_pages: access fewer, or raise mirror_pages or edited_pages"
     )]
     Pages {
         /// Pages of the access.
@@ -206,8 +216,8 @@ pub enum ConfigError {
     },
     /// The windows are too small.
     #[error(
-        "the structure needs {needed} words of each window, which has {found}: open the engine with \
-         config.sizes(operations)"
+        "the structure needs {needed} words of each window, which has {found}: open the engine with at least \
+         {needed}, as config.sizes(operations) says"
     )]
     Window {
         /// Words that the structure needs, those before its first word included.

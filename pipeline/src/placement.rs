@@ -179,6 +179,12 @@ impl Placement {
         u64::from(owner.0).saturating_mul(self.divisor.by)
     }
 
+    /// Returns the error of an owner that the job does not have.
+    #[must_use]
+    pub fn missing(&self, owner: Owner) -> Error {
+        Error::Number { what: "owner", number: owner.0.into(), count: self.owners.into() }
+    }
+
     /// Returns the index of the element with this number in an owner's part.
     fn index_in(&self, owner: Owner, nth: u64) -> Option<u64> {
         let owner = u64::from(owner.0);

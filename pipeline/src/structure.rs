@@ -204,7 +204,8 @@ where
     }
 
     /// Polls the transport, advances all operations and moves the results of submitted ones into
-    /// `out`. Returns the filled part of `out`. Never blocks.
+    /// `out`. Returns the filled part of `out`. Never blocks. With an empty `out`, results stay where they are, and
+    /// [`in_flight`](Self::in_flight) counts them.
     ///
     /// # Errors
     /// [`Error::Fault`] if the transport is dead and every result was reported.

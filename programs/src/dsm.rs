@@ -170,14 +170,14 @@ impl Options {
             Program::Sort(_) => (true, ""),
             Program::Lu { side, .. } => (
                 (16..=1 << 14).contains(&side) && side.is_multiple_of(16),
-                "the side of this program must be a multiple of 16 from 16 to 16384",
+                "give a --side of 16 to 16384, a multiple of 16",
             ),
             Program::Ocean { side } => (
                 (18..=(1 << 13) + 2).contains(&side) && (side - 2).is_power_of_two(),
-                "the side of this program must be a power of two from 16 to 8192, and 2 for the border",
+                "give a --side of a power of two from 16 to 8192, plus 2 for the border",
             ),
             Program::Barnes { bodies } => {
-                ((1..=1 << 20).contains(&bodies), "give 1 to 1048576 bodies")
+                ((1..=1 << 20).contains(&bodies), "give --bodies of 1 to 1048576")
             }
         };
         if !is_valid {

@@ -209,7 +209,10 @@ impl<K: Key, const IS_MAP: bool> Element for Counts<K, IS_MAP> {
     }
 
     fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
-        let count = "the largest count, by the number of lines and key_bits,";
+        let count = match IS_MAP {
+            true => "the largest value, by the number of lines and key_bits,",
+            false => "the largest count, by the number of lines and key_bits,",
+        };
         [
             ("key_bits", config.key_bits.into(), K::MIN_BITS.into()..=K::MAX_BITS.into()),
             (count, config.max_count(), 1..=u64::MAX),

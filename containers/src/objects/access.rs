@@ -218,6 +218,10 @@ impl<const N: usize> Element for Heap<N> {
         (host.0.into(), ())
     }
 
+    fn missing(host: &Owner, _: u64, context: &Context<()>) -> Error {
+        context.placement.missing(*host)
+    }
+
     fn machine(begin: Begin<'_, Self>, _: &Context<()>) -> Result<Access<N>, Error> {
         let Begin { at: part, action, .. } = begin;
         let at = match action {

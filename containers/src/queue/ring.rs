@@ -117,6 +117,10 @@ impl<V: Plain> Element for Ring<V> {
         (context.placement.first_of(*host), ())
     }
 
+    fn missing(host: &Owner, _: u64, context: &Context) -> Error {
+        context.placement.missing(*host)
+    }
+
     #[inline]
     fn machine(begin: Begin<'_, Self>, context: &Context) -> Result<Access<V>, Error> {
         Access::new(*begin.key, begin.action, context)

@@ -7,6 +7,7 @@ use probeline_sim::Model;
 use probeline_simulate::{
     Error, LatencyPlan, MAX_AT_ONCE, ThroughputPlan, ThroughputRow, latency, run_all, throughput,
 };
+use probeline_table::{OneRoundtrip, ReadAhead};
 
 fn das5() -> Profile {
     Profile::built_in("das5-fdr").unwrap()
@@ -93,6 +94,30 @@ fn finds_outpace_inserts() {
     let cut = |workload| run(shape, workload).cut_ops_per_s.unwrap();
     let [mixed, read, write] = paper::WORKLOADS.map(cut);
     assert!(read > mixed * 1.1 && mixed > write * 1.1, "{read} {mixed} {write}");
+}
+
+/// Operations in flight complete in one burst at first, as they started, which is not throughput.
+/// A claim along with every first READ is an atomic on each find as well. If atomics are the slowest
+/// operation of a NIC, this halves the throughput.
+#[test]
+fn pipelining_reaches_atomics_rate() {
+    let shape = Shape { machines: 8, ranks_per_machine: 16 };
+    let many = |one_roundtrip| {
+        let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::Mixed).unwrap();
+        (plan.setup.in_flight, plan.setup.cache_entries) = (16, 1024);
+        plan.setup.table.one_roundtrip = one_roundtrip;
+        plan.setup.table.read_ahead = ReadAhead::Never;
+        (plan.setup.model, plan.operations) = (das5().model(shape).unwrap(), 200);
+        let row = throughput(&plan).unwrap();
+        assert_eq!(row.bound.as_ref().unwrap().name, "NIC atomics rate");
+        assert_eq!(row.cut_ops_per_s, None);
+        (row.ops_per_s, row.bound_share().unwrap())
+    };
+    let paper = run(shape, Workload::Mixed);
+    let ((off, share), (on, wasted)) = (many(OneRoundtrip::Off), many(OneRoundtrip::On));
+    assert!((0.9..1.05).contains(&share) && wasted < 0.6, "{share}, {wasted}");
+    assert!(off > 1.2 * paper.ops_per_s, "{off}, {paper:?}");
+    assert!((1.8..2.1).contains(&(off / on)), "{off}, {on}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::job::Needs;
 use crate::options;
 use crate::run_report::fields;
 use crate::size::Size;
+use crate::units::time;
 
 const CLASSES: [(&str, &str, Class); 4] =
     [("s", "", Class::S), ("w", "", Class::W), ("a", "", Class::A), ("p", "", Class::P)];
@@ -184,8 +185,8 @@ row! {
         program: String = "is, lu, ocean or barnes" => ("program", text),
         protocol: String = "one-sided, orig or pipe" => ("protocol", text, full()),
         ranks: u32 = "that compute: with orig and pipe half of the job's" => ("ranks", text),
-        seconds: f64 = "from the first barrier to the last" => ("s", fixed::<3>),
-        sequential_seconds: f64 = "on memory of its own, without pages" => ("one rank, s", fixed::<3>, note()),
+        seconds: f64 = "from the first barrier to the last" => ("s", fixed::<6>),
+        sequential_seconds: f64 = "on memory of its own, without pages" => ("one rank, s", fixed::<6>, note()),
         speedup: f64 = "`sequential_seconds` / `seconds`" => ("speedup", fixed::<2>),
         intervals: f64 = "each ends with a release or a barrier; a mean of the ranks, as all counts"
             => ("intervals", fixed::<0>, note()),
@@ -220,16 +221,17 @@ pub(crate) fn run(mut args: DsmArgs) -> Result<()> {
         DsmRow::new(&args, &run, exchange)
     })?;
     let Some((mut report, files, row)) = reported else { return Ok(()) };
-    report.parameters(
-        fields!(args; side, bodies, diff_depth, read_pages, handler_ns, flop_ps, byte_ps),
-    );
+    report.parameters(fields!(args; side, bodies, diff_depth, handler_ns, flop_ps, byte_ps));
+    let has_homes = args.protocol != ProtocolName::OneSided;
+    report.parameter("read_pages", has_homes.then_some(args.read_pages));
     report.parameter("class", args.class.map(|class| format!("{class:?}")));
     report.parameter("in_rows", (args.program == ProgramName::Lu).then_some(args.in_rows));
     report.parameter("page_bytes", args.page_size.map(|size| size.0));
     report.parameter("diff_buffer_bytes", args.diff_buffer.map(|size| size.0));
     let DsmRow { program, protocol, seconds, speedup, .. } = &row;
     report.summary = vec![format!(
-        "dsm {program}, {protocol}: {seconds:.3} s, {speedup:.2} times as fast as on one rank; the result was verified"
+        "dsm {program}, {protocol}: {}, {speedup:.2} times as fast as on one rank; the result was verified",
+        time(seconds * 1e9)
     )];
     if args.flop_ps.is_none() {
         report.note(without_cpu_time(&args.job));

@@ -41,7 +41,7 @@ impl JobArgs {
         let start = match (self.rank, &self.rendezvous) {
             (Some(rank), Some(address)) => Start::Manual {
                 rank,
-                size: self.ranks,
+                ranks: self.ranks,
                 rendezvous: Rendezvous { address: address.clone(), allow_remote: true },
             },
             _ => Start::Spawn { ranks: self.ranks, arguments: None },

@@ -17,8 +17,12 @@ use crate::{Exchange, Fingerprint, LINE_WORDS, MAX_OWNERS, Owner, SetupError, Si
 /// [`SetupError::Sizes`], [`SetupError::Range`] or [`SetupError::Memory`].
 pub fn check_sizes(sizes: &Sizes, max_depth: u32) -> Result<(), SetupError> {
     let refusal = match *sizes {
-        Sizes { window_words: 0, .. } => "a window needs at least 1 word",
-        Sizes { slots: 0, .. } => "an engine needs at least 1 slot",
+        Sizes { window_words: 0, .. } => {
+            "a window needs at least 1 word: give the structure at least 1 element"
+        }
+        Sizes { slots: 0, .. } => {
+            "an engine needs at least 1 slot: give at least 1 operation in flight"
+        }
         Sizes { slot_words, .. } if slot_words == 0 || !slot_words.is_multiple_of(LINE_WORDS) => {
             "the words of a slot must be a multiple of 8, at least 8"
         }
