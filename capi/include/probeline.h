@@ -515,7 +515,7 @@ const char *probeline_version(void);
 
 // Returns a sentence about the last error of a call by this thread: what failed, on what, why, and
 // what to do. It is empty if there was none, and valid until the next call by this thread that
-// fails. Never waits; any thread.
+// fails: call it after that call, not among the arguments of one printf(). Never waits; any thread.
 const char *probeline_last_error(void);
 
 // Returns a short text about a status, such as "invalid argument". Never waits; any thread.
@@ -535,7 +535,7 @@ enum probeline_status probeline_job_options_init(struct probeline_job_options *o
 // before, beside and after it, in the copies as well. Call it from a thread that lives as long as the
 // job: the copies are killed when it ends, even if they have closed the job. Handles belong to the process
 // that opened them. In a fork of it, collective calls fail with PROBELINE_ERROR_INVALID, and no other
-// call is allowed; leave the fork by exec() or _exit().
+// call is allowed; leave the fork by exec() or _exit(). After an error, NULL is stored at `job`.
 enum probeline_status probeline_job_open(const struct probeline_job_options *options,
                                          struct probeline_job **job);
 
@@ -735,8 +735,8 @@ enum probeline_status probeline_map_len(struct probeline_map *map,
 // Removes all entries from the whole map. Collective.
 enum probeline_status probeline_map_clear(struct probeline_map *map);
 
-// Lets every entry so far look older than those that follow, for evictions: call it after each step
-// of a simulation. Never waits.
+// Lets every entry so far look older than those that follow, for evictions: call it on every rank after each
+// step of a simulation. Never waits.
 enum probeline_status probeline_map_advance_age(struct probeline_map *map);
 
 // Calls `visit` with every entry in this rank's part of the map, in this thread. The result is exact

@@ -284,12 +284,14 @@ fn from_operation_error(error: &table::OperationError) -> probeline_status {
 }
 
 fn from_collective_error(error: &table::CollectiveError) -> probeline_status {
-    use table::CollectiveError::{Config, Exchange, NotOpened, Operation, PartFailed};
+    use table::CollectiveError::{
+        Config, Exchange, NotOpened, Operation, OtherBarrier, PartFailed,
+    };
     match error {
         Exchange(error) => from_exchange_error(*error),
         Operation(error) => from_operation_error(error),
         Config(_) => PROBELINE_ERROR_INVALID,
-        PartFailed { .. } | NotOpened { .. } => PROBELINE_ERROR_OTHER_RANK,
+        PartFailed { .. } | NotOpened { .. } | OtherBarrier { .. } => PROBELINE_ERROR_OTHER_RANK,
         _ => PROBELINE_ERROR_DIFFERS,
     }
 }

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::{Acquire, SeqCst};
 use core::sync::atomic::fence;
 
 use bytemuck::{cast_slice, cast_slice_mut, try_from_bytes_mut};
-use probeline_pipeline::{Error, counters};
+use probeline_pipeline::{CollectiveError, Error, counters};
 use probeline_transport::{Owner, Transport, store_bytes};
 
 use crate::config::{HEAD_WORDS, Layout, reach};
@@ -327,11 +327,11 @@ impl<M: AsMut<[u64]>> Context<M> {
         Ok((first, state.read))
     }
 
-    /// Notes that the changes of all edited pages have arrived.
-    pub(crate) fn end_edits(&mut self) -> Result<(), Error> {
+    /// Notes that the changes of all edited pages have arrived. Returns whether there are any.
+    pub(crate) fn end_edits(&mut self) -> Result<bool, Error> {
         let edited = core::mem::take(&mut self.edited);
         if edited == 0 {
-            return Ok(());
+            return Ok(false);
         }
         let (mut parts, layout, _, stats) = self.parts()?;
         let mut has_edits = false;
@@ -344,7 +344,7 @@ impl<M: AsMut<[u64]>> Context<M> {
             }
         }
         stats.flushes += u64::from(has_edits);
-        Ok(())
+        Ok(has_edits)
     }
 
     /// Returns this rank's state of a lock.
@@ -395,18 +395,22 @@ impl<M: AsMut<[u64]>> Context<M> {
     /// Takes the messages of all others, after which this rank knows everything that was changed.
     ///
     /// # Errors
-    /// The first owner that has failed or is at another barrier, or [`Error::Storage`].
-    pub(crate) fn take_messages(&mut self) -> Result<Option<Owner>, Error> {
+    /// [`CollectiveError::PartFailed`] of the first owner that has failed, [`CollectiveError::OtherBarrier`], or
+    /// [`Error::Window`].
+    pub(crate) fn take_messages(&mut self) -> Result<(), CollectiveError> {
         see_homes();
         let (me, opened, barriers) = (self.me, self.opened, self.stats.barriers);
         let (mut parts, layout, log, stats) = self.parts()?;
         let messages = core::mem::take(&mut parts.messages);
         let all = messages.chunks_exact(layout.message_words()).skip(1);
         for (owner, message) in (0..).map(Owner).zip(all) {
-            let [region, head, pages @ ..] = message else { return Err(Error::Window) };
+            let [region, head, pages @ ..] = message else { return Err(Error::Window.into()) };
             let is_here = *region == opened && *head >> 32 == barriers & u64::from(u32::MAX);
-            if *head == FAILED || !is_here {
-                return Ok(Some(owner));
+            if *head == FAILED {
+                return Err(CollectiveError::PartFailed { owner });
+            }
+            if !is_here {
+                return Err(CollectiveError::OtherBarrier { owner });
             }
             let count = if owner == me { 0 } else { *head & u64::from(u32::MAX) };
             if count == BITMAP {
@@ -431,7 +435,7 @@ impl<M: AsMut<[u64]>> Context<M> {
         let locks = locks.filter(|_| !crate::model::is(crate::model::Mutant::KeepsLists));
         locks.for_each(crate::lock::State::forget_notices);
         stats.barriers += 1;
-        Ok(None)
+        Ok(())
     }
 }
 

@@ -234,6 +234,10 @@ where
         engine: &E,
         config: &Config,
     ) -> Result<(Slot, Views), Error> {
+        if config.in_windows {
+            let why = "plain memory does not lie in windows: set in_windows to false";
+            return Err(CollectiveError::from(ConfigError::Invalid(why)).into());
+        }
         let page_words = (page_size() / WORD_BYTES) as u64;
         config
             .check::<T>(engine)

@@ -60,7 +60,8 @@ where
     S: AsMut<[Operation]>,
     M: AsMut<[u64]>,
 {
-    /// Opens a region of zeros together with all other ranks, and checks that their parameters are equal.
+    /// Opens a region of zeros together with all other ranks, and checks that their parameters are equal; of their
+    /// elements the sizes.
     ///
     /// `memory` has [`Config::memory_words`] words of zeros. The region uses the slots of its operations, from
     /// slot 0 on, and the words of the window that its configuration names, all 0 as in a fresh window.
@@ -178,7 +179,7 @@ where
         if hold == Hold::Waits || !self.take_ticket(lock)? {
             self.pipeline.shared_mut().task = Task::Acquire { lock };
         }
-        self.poll().map(drop)
+        self.step().map(drop)
     }
 
     /// Takes a ticket by the CPU, and the lock if it is free. Returns false if the CPU does not address the lock's word,
@@ -242,7 +243,7 @@ where
     ///
     /// # Errors
     /// [`CollectiveError`]: an operation failed here, before or now, or [`CollectiveError::PartFailed`] if one
-    /// failed on another rank, or a rank is at another barrier. Then the region refuses everything, on all ranks.
+    /// failed on another rank, or [`CollectiveError::OtherBarrier`]. Then the region refuses everything, on all ranks.
     /// With [`Error::LockWait`] of an acquire that was started, all ranks have passed the barrier, and this one still
     /// waits for its lock: acquire it again.
     pub fn barrier(&mut self, job: &mut (impl Exchange + ?Sized)) -> Result<(), CollectiveError> {
@@ -295,10 +296,7 @@ where
         let messages = parts.messages.split_at_mut_checked(layout.message_words());
         let (mine, all) = messages.ok_or(Error::Window)?;
         job.all_gather(cast_slice(mine), cast_slice_mut(all))?;
-        match context.take_messages()? {
-            Some(owner) => Err(CollectiveError::PartFailed { owner }),
-            None => Ok(()),
-        }
+        context.take_messages()
     }
 
     /// Continues the acquire, release or flush that was started. Returns whether none is left: `while !region.poll()? {}`
@@ -336,9 +334,9 @@ where
         // What this rank tells others from here on, they read after the words that it has stored.
         fence(SeqCst);
         let context = self.pipeline.shared_mut();
-        context.end_edits()?;
+        let has_edits = context.end_edits()?;
         context.task = release.map_or(Task::None, |lock| Task::Release { lock });
-        self.notice_losses(|stats| stats.flushes)
+        if has_edits { self.notice_losses(|stats| stats.flushes) } else { Ok(()) }
     }
 
     /// Starts the operation of an acquire or release. Pages that are being read may hold all operations.
@@ -407,8 +405,8 @@ where
     /// Polls the transport after one in [`PER_POLL`] of the pages or flushes that were counted: a rank whose CPU does all
     /// notices lost ranks too.
     pub(crate) fn notice_losses(&mut self, count: fn(&Stats) -> u64) -> Result<(), Error> {
-        let is_due = count(&self.pipeline.shared().stats).is_multiple_of(PER_POLL);
-        if is_due { self.take_results() } else { Ok(()) }
+        let count = count(&self.pipeline.shared().stats);
+        if count > 0 && count.is_multiple_of(PER_POLL) { self.take_results() } else { Ok(()) }
     }
 
     /// Polls the transport once, if operations are in flight.

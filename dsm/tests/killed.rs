@@ -24,6 +24,7 @@ fn main() {
         ("a_holder_of_a_lock_is_killed", Plan::Run(holder)),
         ("a_rank_is_killed_in_its_releases", Plan::Run(releases)),
         ("a_rank_is_killed_before_a_barrier", Plan::Run(barrier)),
+        ("a_rank_is_killed_while_cpus_do_all", Plan::Run(by_cpu)),
         ("a_frozen_home_serves_its_pages_and_locks", Plan::Run(frozen)),
     ]);
 }
@@ -151,5 +152,29 @@ fn barrier() {
         let passed = region.barrier(job);
         assert!(matches!(passed, Err(CollectiveError::Exchange(_))), "{passed:?}");
         assert_eq!(region.view(5..6).unwrap_err(), OperationError::BarrierFailed);
+    });
+}
+
+/// The CPU reaches all pages and locks, so that nothing is ever in flight.
+fn by_cpu() {
+    let calls: [fn(&mut Rank) -> Result<(), OperationError>; 2] = [
+        |region| region.poll().map(drop),
+        |region| {
+            region.edit(90_000..90_001)?[0] += 1;
+            region.start_barrier()?;
+            region.poll().map(drop)
+        },
+    ];
+    let victim = |_: &mut Rank, job: &mut Job| job.barrier().unwrap();
+    run("a_rank_is_killed_while_cpus_do_all", victim, |mut region, job| {
+        job.barrier().unwrap();
+        let (begun, call) = (Instant::now(), calls[job.me().0 as usize]);
+        let noticed = loop {
+            match call(&mut region) {
+                Ok(()) => assert!(begun.elapsed() < BOUND, "the loss was not noticed"),
+                lost => break lost,
+            }
+        };
+        lost(noticed);
     });
 }

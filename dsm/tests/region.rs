@@ -338,7 +338,7 @@ fn refuses_invalid_configurations() {
     let engine = Builder::new(turned.sizes::<[u64; 9]>(1, 4)).open(&mut Alone).unwrap();
     let (operations, memory) = ([Operation::EMPTY; 4], vec![0; 9_000]);
     let opened = Region::<[u64; 9], _, _, _>::open(engine, turned, operations, memory, &mut Alone);
-    assert!(opened.err().unwrap().to_string().contains("no element lies in two turns"));
+    assert!(opened.err().unwrap().to_string().contains("a whole number of elements"));
     let error = open(Config { notices: 300, ..config }, 0);
     assert!(matches!(error, CollectiveError::Config(ConfigError::Slot { .. })), "{error}");
 }
@@ -497,5 +497,20 @@ fn failed_rank_fails_next_barrier() {
             Owner(1) => assert!(matches!(passed, Err(CollectiveError::Operation(_))), "{passed:?}"),
             _ => assert_eq!(passed, Err(CollectiveError::PartFailed { owner: Owner(1) })),
         }
+    }
+}
+
+/// Lets the ranks pass the barriers of two regions in different orders.
+#[test]
+fn names_other_barrier() {
+    let errors = on_ranks(2, |mut job| {
+        let mut regions = [(), ()].map(|()| open::<u64>(Config::new(100), &mut job));
+        let first = job.me().0 as usize;
+        let error = regions[first].barrier(&mut job).unwrap_err();
+        job.barrier().unwrap();
+        error
+    });
+    for (other, error) in [Owner(1), Owner(0)].into_iter().zip(errors) {
+        assert_eq!(error, CollectiveError::OtherBarrier { owner: other });
     }
 }

@@ -51,6 +51,14 @@ pub enum CollectiveError {
         /// The owner that failed.
         owner: Owner,
     },
+    /// An owner is at a barrier of another region, or at another barrier of this one.
+    #[error(
+        "{owner} is at another barrier of a region: all ranks pass the same barriers in the same order"
+    )]
+    OtherBarrier {
+        /// The owner.
+        owner: Owner,
+    },
     /// An owner opened the structure with different parameters.
     #[error(
         "{owner} has other parameters: its {what} is {theirs}, here it is {mine}; start all of them \
