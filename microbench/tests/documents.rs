@@ -159,8 +159,13 @@ fn figures_match_recorded_run() {
 fn outputs_match_recorded_runs() {
     let files = fs::read_dir(top().join("docs/data")).unwrap().map(|entry| entry.unwrap().path());
     let texts = files.filter(|path| path.extension().is_some_and(|extension| extension == "txt"));
-    let recorded: String =
-        texts.map(|path| format!("\n{}", fs::read_to_string(path).unwrap())).collect();
+    let script = fs::read_to_string(top().join("docs/record")).unwrap();
+    let read = |path: PathBuf| {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        assert!(script.contains(&format!("\n    \"{name}\": [")), "docs/record records no {name}");
+        format!("\n{}", fs::read_to_string(path).unwrap())
+    };
+    let recorded: String = texts.map(read).collect();
     let records: Vec<&str> = recorded.split("\n$ ").collect();
     let mut count = 0;
     for (path, text) in pages() {

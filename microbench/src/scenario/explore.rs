@@ -144,9 +144,8 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     let size = |job: &JobArgs| if grows(job.transport) { TABLE_SIZE } else { TABLE_SIZE_FOR_GOOD };
     args.job.resolve_with(size, &[args.chunks.chunk_buckets])?;
     args.check_growth()?;
-    if args.job.transport != TransportName::Sim && Options::given().is_given("seed") {
-        let why = "--seed is for --transport sim: add that, or leave it out";
-        return Err(Failure::usage(why));
+    if args.job.transport != TransportName::Sim {
+        Options::refuse(&["seed"], "is for --transport sim")?;
     }
     args.pipeline.table.check(&[args.chunks.chunk_buckets])?;
     let net = Net::load(&args.model).map_err(|error| match error {
