@@ -123,7 +123,7 @@ where
     /// until the operation completes; the transport bounds the wait.
     ///
     /// # Errors
-    /// [`Error::Unfinished`] if the slot of its ticket did not become free within 64 looks, which needs
+    /// [`Error::Unfinished`] if the slot of its ticket did not become free within 64 READs, which needs
     /// more pushes in flight than [`Config::in_flight`]; [`Error::Value`] if the value has another size than
     /// [`Config::value_bytes`]; otherwise the operation failed, and it is unknown
     /// whether the value is or will be in the ring.
@@ -136,7 +136,7 @@ where
     /// [`push`](Self::push) does.
     ///
     /// # Errors
-    /// [`Error::Unfinished`] if the push of the oldest ticket has not ended after 64 looks: pop again
+    /// [`Error::Unfinished`] if the push of the oldest ticket has not ended after 64 READs: pop again
     /// later, or [`skip`](Self::skip) the ticket if the rank of its push is lost. [`Error::Contended`] if
     /// other pops were faster 64 times. Otherwise the operation failed, and it is unknown whether it has
     /// taken a value.

@@ -21,7 +21,7 @@ pub(crate) fn split<T, const R: usize, const W: usize>(
     // element of a range to change in another one.
     let views =
         reads.map(|range| unsafe { slice::from_raw_parts(first.add(range.start), range.len()) });
-    // SAFETY: as above.
+    // SAFETY: the ranges to change are apart from each other and from all others, by the same check.
     let changes = edits
         .map(|range| unsafe { slice::from_raw_parts_mut(first.add(range.start), range.len()) });
     Some((views, changes))

@@ -231,7 +231,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     if !matches!(served, Some(Ok(()))) {
         pass_on(signal, info, context);
     }
-    // SAFETY: as above.
+    // SAFETY: the thread's own errno, as at the beginning.
     unsafe { *libc::__errno_location() = before };
 }
 

@@ -127,6 +127,14 @@ impl JobArgs {
         self.resolve(Size::mib(1), Size::mib(1), &[])
     }
 
+    /// Refuses a seed over transports other than the simulator, for a command that draws nothing itself.
+    pub(crate) fn refuse_seed(&self) -> Result<()> {
+        match self.transport {
+            TransportName::Sim => Ok(()),
+            _ => Options::refuse(&["seed"], "is for --transport sim"),
+        }
+    }
+
     /// Resolves the number of ranks. Returns the launcher's information if one started several.
     fn resolve_ranks(&mut self) -> Result<Option<Launch>> {
         let two_nodes = self.nodes.two_nodes.is_some();

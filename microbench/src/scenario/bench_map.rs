@@ -315,7 +315,7 @@ impl MapArgs {
             ),
         };
         [
-            format!("M ops/s, least, most: of all ranks; median of {} rounds", self.rounds),
+            format!("M ops/s, min, max: of all ranks; median of {} rounds", self.rounds),
             format!("calls: each rank, {calls}"),
         ]
     }

@@ -65,6 +65,7 @@ row! {
 
 pub(crate) fn run(mut args: QueueArgs) -> Result<()> {
     args.job.resolve_without_table()?;
+    args.job.refuse_seed()?;
     let (ranks, is_simulated) = (args.job.ranks, args.job.transport == TransportName::Sim);
     let values = args.values.unwrap_or(if is_simulated { 200 } else { 100_000 });
     let config = Config { in_flight: IN_FLIGHT, ..Config::new(values * u64::from(ranks)) };

@@ -209,6 +209,7 @@ row! {
 pub(crate) fn run(mut args: DsmArgs) -> Result<()> {
     let mut options = args.options()?;
     args.job.resolve_without_table()?;
+    args.job.refuse_seed()?;
     options.in_windows = args.job.transport == TransportName::Shm;
     if options.protocol != Protocol::OneSided && !args.job.ranks.is_multiple_of(2) {
         return Err(Failure::usage("every second rank is a home: give an even number of ranks"));

@@ -144,9 +144,7 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     let size = |job: &JobArgs| if grows(job.transport) { TABLE_SIZE } else { TABLE_SIZE_FOR_GOOD };
     args.job.resolve_with(size, &[args.chunks.chunk_buckets])?;
     args.check_growth()?;
-    if args.job.transport != TransportName::Sim {
-        Options::refuse(&["seed"], "is for --transport sim")?;
-    }
+    args.job.refuse_seed()?;
     args.pipeline.table.check(&[args.chunks.chunk_buckets])?;
     let net = Net::load(&args.model).map_err(|error| match error {
         Error::Parameter(_) => Failure::usage(error.to_string()),

@@ -65,6 +65,7 @@ impl SequenceArgs {
         let size = (inputs.bytes() / 2 * 3 * words).clamp(MIN_TABLE, MAX_TABLE);
         let size = Size(size.next_multiple_of(1 << 20));
         job.resolve(size, size, &[8])?;
+        job.refuse_seed()?;
         Ok(inputs)
     }
 

@@ -187,7 +187,7 @@ impl ThroughputArgs {
             size => format!("in calls of {size} operations"),
         };
         [
-            format!("M ops/s, least, most: of all ranks, {by}; median of {} rounds", self.rounds),
+            format!("M ops/s, min, max: of all ranks, {by}; median of {} rounds", self.rounds),
             format!("calls: each rank, {calls}, in a table that is empty at first"),
         ]
     }

@@ -243,15 +243,15 @@ impl RequestPool {
             }
             Call::Put(from, words) => {
                 let (from, bytes) = (from.cast(), words * WORD_BYTES);
-                // SAFETY: as for a get.
+                // SAFETY: the clauses of the call above.
                 unsafe { (ucp.ucp_put_nbx)(endpoint, from, bytes, at, key, &raw const params.copy) }
             }
             Call::PutAndFlush(from, words) => {
                 let (from, bytes, copy) = (from.cast(), words * WORD_BYTES, &raw const params.copy);
                 state.put_and_flush(
-                    // SAFETY: as for a get.
+                    // SAFETY: the clauses of the call above.
                     || unsafe { (ucp.ucp_put_nbx)(endpoint, from, bytes, at, key, copy) },
-                    // SAFETY: as for a get.
+                    // SAFETY: the clauses of the call above.
                     || unsafe { (ucp.ucp_ep_flush_nbx)(endpoint, &raw const params.flush) },
                 )
             }
@@ -259,7 +259,7 @@ impl RequestPool {
                 state.operand.set(operand);
                 state.result.set(swap);
                 let (operand, params) = (state.operand.as_ptr().cast(), &raw const params.atomic);
-                // SAFETY: as for a get; the pool keeps the operand and the result.
+                // SAFETY: the clauses of the call above; the pool keeps the operand and the result.
                 unsafe { (ucp.ucp_atomic_op_nbx)(endpoint, code, operand, 1, at, key, params) }
             }
         };
