@@ -3,7 +3,8 @@
 //!
 //! The compared text is derived from the command line's definition: a new option is compared unless
 //! [`MAY_DIFFER`] names it. A file that each rank reads is compared by a digest of its contents
-//! ([`Input`]), which is the same on every machine and in every build. The text contains no secret, because errors quote it.
+//! ([`Input`]), which is the same on every machine and in every build. The text contains no secret,
+//! because errors quote it.
 
 use core::fmt;
 use std::env;

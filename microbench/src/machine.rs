@@ -1,5 +1,5 @@
-//! The facts about this machine that determine latencies, as far as they can be read, and
-//! the doctor's findings on it for the report of a job.
+//! The facts about this machine that determine latencies, as far as they can be read, and the
+//! doctor's findings on it for the report of a job.
 
 use probeline::exchange::host_name;
 use probeline::pin::Topology;

@@ -14,10 +14,9 @@ use rustix::io::ioctl_fionbio;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::common::pnml::{net, place, transition, two_steps};
 use crate::common::{
-    Ended, LIMIT, Running, Scratch, Terminal,
-    pnml::{net, place, transition, two_steps},
-    probeline, signal, signal_group, wait_until,
+    Ended, LIMIT, Running, Scratch, Terminal, probeline, signal, signal_group, wait_until,
 };
 
 /// The longest time until a terminal shows the expected line, on a busy machine.

@@ -1,6 +1,6 @@
 //! Results of the command `probeline`.
 //!
-//! [`row!`] declares a row: one struct whose fields are written as JSON and CSV ([`csv`]), printed
+//! [`row!`] declares a row: one struct whose fields are written as JSON and CSV ([`csv()`]), printed
 //! as the columns of a table ([`Row`]) and read back by the report. [`printable`] makes text from files and arguments safe to
 //! show.
 

@@ -1,5 +1,5 @@
-//! The grid of cells, and the band of its rows that one rank simulates; and the
-//! flow of water through the grid: advection along the rows, and dispersion.
+//! The grid of cells, and the band of its rows that one rank simulates; and the flow of
+//! water through the grid: advection along the rows, and dispersion.
 
 use core::ops::Range;
 

@@ -123,22 +123,22 @@ const LIMIT_S: &str = "300";
 const TIMED_OUT: i32 = 124;
 
 /// Runs a job that must succeed, and prints its output.
-pub(crate) fn succeeds(test: &str, setting: &Setting, ranks: u32) {
-    let (status, output) = run(test, setting, ranks);
+fn succeeds(test: &str, setting: &Setting, ranks: u32) {
+    let (status, output) = run_job(test, setting, ranks);
     print!("{output}");
     assert!(status.success(), "{status}");
 }
 
 /// Runs a job that must fail within its limits, with an output that `expect` checks.
-pub(crate) fn ends(test: &str, setting: &Setting, expect: fn(&str, &Setting)) {
-    let (status, output) = run(test, setting, 2);
+fn ends(test: &str, setting: &Setting, expect: fn(&str, &Setting)) {
+    let (status, output) = run_job(test, setting, 2);
     assert!(!status.success(), "the job succeeded:\n{output}");
     expect(&output, setting);
 }
 
 /// Runs a job, and returns its exit status and output. After a job that hangs, this program ends: the other
 /// jobs would hang too, each for its limit.
-fn run(test: &str, setting: &Setting, ranks: u32) -> (ExitStatus, String) {
+fn run_job(test: &str, setting: &Setting, ranks: u32) -> (ExitStatus, String) {
     let job = launcher(ranks)
         .args(setting.arguments.split_whitespace())
         // Ends each rank with its launcher, even if the launcher is killed: a rank would keep the pipes open.
