@@ -2,24 +2,24 @@
 //! test.
 //!
 //! A test program without the standard harness calls [`run`] from `main`. Its tests call [`start`]
-//! and [`finish`].
+//! and [`finish`]. Random runs have seeds, which can be replayed.
 
 pub mod headers;
 mod kill;
-mod seed;
 mod watched;
 
 use core::time::Duration;
 use std::env;
 use std::panic::catch_unwind;
 use std::process::{self, ExitStatus};
+use std::thread;
+use std::time::SystemTime;
 
 use crate::{Job, JoinError, Limits, Options, Start, Thread, join, threads};
 use probeline_transport::conformance::{Case, Failure, Report, Verdict, cases, on_threads};
 use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
 
 pub use kill::{fork, kill_after, succeed_without, wait_for_kill};
-pub use seed::{Replay, gather, replayed_seed, seed_of_job, seeds};
 pub use watched::{Access, AnyEngine, Posts, Watched};
 
 /// The maximum time to wait for other processes. Every phase of a test takes less on a busy
@@ -205,5 +205,60 @@ impl Exchange for OtherBuild {
         sum.add(u64::from(self.steps == 5));
         self.steps += 1;
         Ok(())
+    }
+}
+
+/// The variable that names the seed to replay.
+const VARIABLE: &str = "PROBELINE_SEED";
+
+/// Returns the seed to replay, if one is named.
+///
+/// # Panics
+/// If it is not a number.
+#[must_use]
+pub fn replayed_seed() -> Option<u64> {
+    let seed = env::var(VARIABLE).ok()?;
+    Some(seed.parse().expect("PROBELINE_SEED is a number"))
+}
+
+/// Returns the seeds to try: 0 to `count`, or the one to replay.
+#[must_use]
+pub fn seeds(count: u64) -> Vec<u64> {
+    replayed_seed().map_or_else(|| (0..count).collect(), |seed| vec![seed])
+}
+
+/// Returns the same seed on all ranks, the one to replay or a random one, which rank 0 prints.
+///
+/// # Panics
+/// If the exchange fails.
+pub fn seed_of_job(job: &mut Job) -> u64 {
+    let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |now| now.as_micros());
+    #[allow(clippy::cast_possible_truncation)]
+    let seed = gather(job, replayed_seed().unwrap_or(now as u64))[0];
+    if job.me() == Owner(0) {
+        println!("{VARIABLE}={seed}");
+    }
+    seed
+}
+
+/// Gathers a number of each rank, by rank.
+///
+/// # Panics
+/// If the exchange fails.
+pub fn gather(exchange: &mut (impl Exchange + ?Sized), mine: u64) -> Vec<u64> {
+    let mut all = vec![0; 8 * exchange.owners() as usize];
+    exchange.all_gather(&mine.to_ne_bytes(), &mut all).unwrap();
+    all.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect()
+}
+
+/// Prints the seed and the test that it replays if the test fails.
+pub struct Replay(pub u64);
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let thread = thread::current();
+            eprintln!("replay {}: {VARIABLE}={}", thread.name().unwrap_or_default(), self.0);
+        }
     }
 }

@@ -41,7 +41,6 @@ mod entries;
 mod error;
 #[cfg(feature = "std")]
 mod file;
-mod fingerprint;
 mod future;
 mod hash;
 mod layout;
@@ -57,7 +56,6 @@ mod rounding;
 pub mod saved;
 mod search;
 mod stats;
-mod update;
 
 pub use config::Config;
 pub use entries::Entries;

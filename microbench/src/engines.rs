@@ -6,7 +6,7 @@ use probeline_programs::Timed;
 
 use crate::cli::{UcxArgs, VerbsArgs};
 use crate::failure::Result;
-use crate::note::{self, Missing};
+use crate::terminal::{self, Missing};
 
 /// The engine of a rank.
 // A rank has one, or two while a table grows.
@@ -88,7 +88,7 @@ pub(crate) fn open_verbs(
 /// Prints one note for all ranks if the memory of any rank is not bound to a node, and returns the
 /// matching text for the line about the engine. All ranks call this.
 fn unbound(refused: Option<&pin::Error>, exchange: &mut dyn Exchange) -> Result<&'static str> {
-    let any = note::say_once(Missing::Policy, refused, exchange)?;
+    let any = terminal::say_once(Missing::Policy, refused, exchange)?;
     Ok(if any { ", without a NUMA policy" } else { "" })
 }
 

@@ -3,10 +3,8 @@
 
 mod agreement;
 mod cli;
-mod digest;
 mod engines;
 mod failure;
-mod findings;
 mod interrupt;
 mod job;
 mod keys;
@@ -15,8 +13,6 @@ mod memory;
 mod meter;
 #[cfg(feature = "mpi")]
 mod mpi_job;
-mod note;
-mod one_sided;
 mod options;
 mod output_file;
 mod pinning;

@@ -1,16 +1,19 @@
 //! The limits of a transport: READs, WRITEs, compare-and-swaps and fetch-and-adds of random words, by
-//! size and by operations in flight, without a table.
+//! size and by operations in flight, without a table; and single operations, each of
+//! which ends before the next one begins.
 
+use core::hint::black_box;
 use core::ops::{Range, RangeInclusive};
 use core::time::Duration;
 
-use probeline::transport::{Completion, Owner, RemoteWord, Segment, Slot, SlotRange, Token};
+use probeline::transport::{
+    Completion, Owner, RemoteWord, Segment, Slot, SlotRange, Token, Transport,
+};
 use probeline_programs::Timed;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use crate::failure::{Failure, Result};
-use crate::one_sided::{after, wait};
 
 /// Sizes of READs, in words: 8 B to 4 KiB.
 pub(crate) const WORDS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
@@ -209,3 +212,23 @@ impl<'a, T: Timed> Meter<'a, T> {
 
 #[cfg(test)]
 mod tests;
+
+/// Reads into a slot and waits for it; returns the first word.
+pub(crate) fn read<T: Timed>(engine: &mut T, from: Segment, slot: Slot) -> Result<u64> {
+    let into = SlotRange { slot, start: 0, words: from.words };
+    engine.read(Token(0), from, into)?;
+    wait(engine)?;
+    Ok(engine.landed(into)?.first().copied().unwrap_or(0))
+}
+
+/// Polls until the one operation in flight completes, and returns its result.
+pub(crate) fn wait<T: Transport>(engine: &mut T) -> Result<u64> {
+    let mut completion = [Completion::default()];
+    while engine.poll(&mut completion)? == 0 {}
+    Ok(completion[0].result?)
+}
+
+/// Returns `index`, computed from `value`: the compiler and the CPU must wait for `value`.
+pub(crate) fn after(value: u64, index: u64) -> u64 {
+    index + (black_box(0) & value)
+}

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::digest::Digest;
+use crate::agreement::Digest;
 use crate::failure::{Failure, Result};
 use crate::tuning_file::TuningFile;
 

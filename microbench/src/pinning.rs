@@ -10,7 +10,7 @@ use probeline::transport::Exchange;
 
 use crate::cli::PlaceArgs;
 use crate::failure::{Failure, Result};
-use crate::note::{self, Missing};
+use crate::terminal::{self, Missing};
 use probeline_programs::gather;
 
 const UNPINNED: u64 = u64::MAX;
@@ -38,14 +38,14 @@ pub(crate) fn pin_rank(
     let allowed = allowed(given);
     let (rank, ranks) = among_sharers(&allowed, &machine, exchange)?;
     let (topology, hidden) = topology(&allowed);
-    note::say_once(Missing::Topology, hidden, exchange)?;
+    terminal::say_once(Missing::Topology, hidden, exchange)?;
     let pinned = pin(given, &topology, near, rank, ranks);
     if args.pin == Some(true) {
         insist(pinned.as_ref().err(), exchange)?;
     }
     let unpinned =
         |why: &Failure| format!("{why}; containers often forbid this. Continuing without pinning.");
-    note::say_once(Missing::Pinning, pinned.as_ref().err().map(unpinned), exchange)?;
+    terminal::say_once(Missing::Pinning, pinned.as_ref().err().map(unpinned), exchange)?;
     let mine = pinned.ok();
     let [cpu, node] = mine.map_or([UNPINNED, 0], |mine| [mine.cpu.0, mine.node.0].map(u64::from));
     let machine = hash(&machine);
@@ -104,7 +104,7 @@ fn pin(
 
 /// Fails on all ranks if a rank that must be pinned cannot be.
 fn insist(failure: Option<&Failure>, exchange: &mut dyn Exchange) -> Result<()> {
-    match (note::first_rank(failure.is_some(), exchange)?, failure) {
+    match (terminal::first_rank(failure.is_some(), exchange)?, failure) {
         (None, _) => Ok(()),
         (Some(rank), Some(why)) if rank == exchange.me().0 => Err(Failure::new(format!(
             "{why}: allow sched_setaffinity where ranks run, or leave out --pin cores"

@@ -13,8 +13,7 @@ use serde_json::Value;
 
 use crate::cli::{JobArgs, OutputArgs, TransportName};
 use crate::failure::Result;
-use crate::findings;
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
 use crate::options::Options;
 use crate::output_file::{OutputFile, check_distinct};
 use crate::size::Size;
@@ -79,7 +78,7 @@ impl RunReport {
             summary: Vec::new(),
             parameters: Vec::new(),
             machine: Machine::examine(),
-            doctor: findings::examine_machine(),
+            doctor: machine::examine_machine(),
             transport: Vec::new(),
             columns: Vec::new(),
             rows: Vec::new(),
@@ -109,7 +108,7 @@ impl RunReport {
     /// Adds a job that has run, with lines about its transport.
     pub(crate) fn job(&mut self, job: &JobArgs, transport: Vec<String>) {
         if job.transport == TransportName::Verbs {
-            self.doctor.extend(findings::examine_device_in(&transport));
+            self.doctor.extend(machine::examine_device_in(&transport));
         }
         self.transport = transport;
         let is_simulated = job.transport == TransportName::Sim;

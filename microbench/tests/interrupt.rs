@@ -15,8 +15,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::pnml::{net, place, transition, two_steps};
-use crate::common::terminal::Terminal;
-use crate::common::{Ended, LIMIT, Running, Scratch, probeline, signal, signal_group, wait_until};
+use crate::common::{
+    Ended, LIMIT, Running, Scratch, Terminal, probeline, signal, signal_group, wait_until,
+};
 
 /// The longest time until a terminal shows the expected line, on a busy machine.
 const SHOWN: Duration = Duration::from_secs(60);

@@ -4,8 +4,7 @@ use core::time::Duration;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
-use crate::common::terminal::Terminal;
-use crate::common::{LIMIT, Scratch, port};
+use crate::common::{LIMIT, Scratch, Terminal, port};
 
 /// Returns commands that run longer than this test, each with a text of its progress line.
 fn long(scratch: &Scratch) -> Vec<(Vec<String>, &'static str)> {

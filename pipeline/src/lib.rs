@@ -52,11 +52,9 @@
 #![forbid(unsafe_code)]
 
 mod alone;
-mod atomic;
 mod collective;
 mod driver;
 mod error;
-mod front;
 mod future;
 mod kind;
 mod machine;
@@ -72,12 +70,11 @@ mod sink;
 mod structure;
 
 pub use alone::Alone;
-pub use atomic::Atomic;
 pub use collective::{Collective, CollectiveError, FINGERPRINT, Parameter};
 pub use error::{BatchError, ConfigError, Error, Stop};
 pub use future::{Host, OperationFuture};
 pub use kind::{Kind, Open, Started, words};
-pub use machine::{Completed, Machine, Next, Run, Step};
+pub use machine::{Atomic, Completed, Machine, Next, Run, Step};
 pub use mapped::Mapped;
 pub use operation::{Finished, Operation, Tag};
 pub use pipeline::Pipeline;

@@ -1,9 +1,9 @@
 //! The interface of an operation: a state machine that posts one-sided operations and receives
-//! their completions.
+//! their completions. The smallest one is an atomic.
 
 use core::hash::Hasher;
 
-use probeline_transport::Transport;
+use probeline_transport::{Owner, RemoteWord, Request, Transport};
 
 use crate::error::Stop;
 use crate::port::Port;
@@ -83,4 +83,33 @@ pub struct Completed {
     pub post_id: u8,
     /// The old word of an atomic; 0 for READ and WRITE.
     pub word: u64,
+}
+
+/// Posts one compare-and-swap or fetch-and-add. The outcome is the word before the atomic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Atomic(pub Request);
+
+impl Machine for Atomic {
+    type Outcome = u64;
+    const IDLE: Self =
+        Self(Request::FetchAdd { at: RemoteWord { owner: Owner(0), index: 0 }, addend: 0 });
+    const SLOTS: u32 = 0;
+}
+
+impl<X> Run<X> for Atomic {
+    #[inline]
+    fn advance(&mut self, _: &mut X, port: &mut Port<'_, impl Transport>) -> Next<u64> {
+        port.post(0, self.0)?;
+        Ok(Step::Wait)
+    }
+
+    #[inline]
+    fn on_completion(
+        &mut self,
+        completed: Completed,
+        _: &mut X,
+        _: &mut Port<'_, impl Transport>,
+    ) -> Next<u64> {
+        Ok(Step::Done(completed.word))
+    }
 }

@@ -23,7 +23,6 @@ mod kmer;
 pub mod kmers;
 pub mod petri;
 pub mod reactive;
-mod reads;
 pub mod sequences;
 pub mod surrogate;
 mod timed;

@@ -33,12 +33,10 @@
 mod band;
 mod cell;
 mod equilibrium;
-mod flow;
 
-pub use band::{Band, Grid};
+pub use band::{Band, Flow, Grid};
 pub use cell::{
     ALKALINITY, CALCITE, CHLORIDE, COMPONENTS, Cell, ChemistryInput, ChemistryResult, DOLOMITE,
     INPUT_NUMBERS, PH, Water, charge, magnesium_water,
 };
 pub use equilibrium::{Unsolved, equilibrium};
-pub use flow::Flow;

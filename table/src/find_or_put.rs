@@ -6,7 +6,6 @@
 
 mod account;
 mod chunks;
-mod reused;
 mod tagged;
 
 use probeline_pipeline::{Completed, Machine, Next, Port, Run, Step, Stop};

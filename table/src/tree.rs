@@ -30,13 +30,12 @@ mod context;
 mod local;
 mod machine;
 mod shape;
-mod stats;
 mod table;
 
 pub use cache::PairCacheLine;
 pub use config::TreeConfig;
 pub(crate) use config::fingerprint;
-pub use stats::TreeStats;
+pub use context::TreeStats;
 pub use table::{Tree, TreeOperation, TreeTable};
 #[cfg(test)]
 pub(crate) use {

@@ -27,16 +27,14 @@ mod config;
 mod context;
 mod direct;
 mod key;
-mod local;
 mod machine;
 mod spares;
-mod stats;
 mod table;
 
 pub use config::WideConfig;
 pub(crate) use config::fingerprint;
+pub use context::EntryStats;
 pub(crate) use key::Tagged;
-pub use stats::EntryStats;
 pub use table::{Wide, WideOperation, WideTable};
 #[cfg(test)]
 pub(crate) use {

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Error, Result, anyhow, bail};
 
 use crate::HANG_TIMEOUT;
-use crate::archive::archive;
 use crate::tool::Tool;
 
 /// The package that depends on the current kernel, whose own name changes with updates.
@@ -274,6 +273,19 @@ fn only(folder: &Path, fits: impl Fn(&str) -> bool) -> Result<PathBuf> {
         (None, _) => bail!("{} has no such entry", folder.display()),
         (Some(_), Some(_)) => bail!("{} has more than one such entry", folder.display()),
     }
+}
+
+/// Writes an archive of all files in `folder`, owned by root.
+pub(crate) fn archive(folder: &Path, into: &Path) -> Result<()> {
+    let list = into.with_extension("list");
+    let written = || format!("archiving {}", folder.display());
+    let names = Tool::new("find").args([".", "-mindepth", "1"]).dir(folder).run(HANG_TIMEOUT)?;
+    fs::write(&list, names).with_context(written)?;
+    let names = File::open(&list).with_context(written)?;
+    let output = File::create(into).with_context(written)?;
+    let cpio = Tool::new("cpio").args(["--create", "--format=newc", "--owner=0:0", "--quiet"]);
+    cpio.dir(folder).stdin(names).stdout(output).run(HANG_TIMEOUT)?;
+    fs::remove_file(&list).with_context(written)
 }
 
 #[cfg(test)]

@@ -7,13 +7,11 @@
 #![forbid(unsafe_code)]
 
 mod agent;
-mod archive;
 mod case;
 mod cases;
 mod command;
 mod error;
 mod host;
-mod initrd;
 mod kernel;
 mod limit;
 mod machine;

@@ -1,7 +1,10 @@
-//! One or two machines that are booted together.
+//! One or two machines that are booted together, and the file system that they start from: the
+//! kernel's modules, busybox and two scripts.
 
 use core::time::Duration;
-use std::fs;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
@@ -11,8 +14,8 @@ use anyhow::{Context, Result};
 use crate::HANG_TIMEOUT;
 use crate::case::Layer;
 use crate::error::Error;
-use crate::host::Host;
-use crate::initrd;
+use crate::host::{BUSYBOX, Host, find};
+use crate::kernel::{Kernel, archive};
 use crate::machine::Machine;
 use crate::qemu::{CommandLine, WIRE, qemu_log};
 
@@ -33,7 +36,7 @@ impl Testbed {
         let dir = host.dir().join(name);
         let share = dir.join("share");
         fs::create_dir_all(&share).with_context(|| format!("creating {}", share.display()))?;
-        initrd::build(host.kernel(), &dir)?;
+        build_initrd(host.kernel(), &dir)?;
         let (kernel, initrd) = (&host.kernel().image, &dir.join("initrd"));
         let start = Instant::now();
         let mut machines = Vec::new();
@@ -102,4 +105,31 @@ fn wait_for_wire(dir: &Path) -> Result<()> {
         thread::sleep(POLL_INTERVAL);
     }
     Ok(())
+}
+
+const INIT: &str = include_str!("../guest/init");
+const AGENT: &str = include_str!("../guest/agent");
+
+/// Writes `initrd` in `folder`: two archives one after the other, both of which the kernel unpacks.
+fn build_initrd(kernel: &Kernel, folder: &Path) -> Result<()> {
+    let stage = folder.join("stage");
+    for name in ["bin", "dev", "lower", "merged", "upper"] {
+        fs::create_dir_all(stage.join(name)).with_context(|| format!("creating {name}"))?;
+    }
+    let (init, busybox) = (stage.join("init"), stage.join("bin/busybox"));
+    fs::copy(find(BUSYBOX).context("no busybox")?, &busybox).context("copying busybox")?;
+    fs::write(&init, INIT).context("writing init")?;
+    fs::write(stage.join("agent"), AGENT).context("writing agent")?;
+    for program in [&init, &busybox] {
+        fs::set_permissions(program, fs::Permissions::from_mode(0o755))
+            .with_context(|| format!("making {} executable", program.display()))?;
+    }
+    let scripts = folder.join("init.cpio");
+    archive(&stage, &scripts)?;
+    let mut initrd = File::create(folder.join("initrd")).context("creating initrd")?;
+    for part in [&kernel.modules, &scripts] {
+        let mut part = File::open(part).with_context(|| format!("opening {}", part.display()))?;
+        io::copy(&mut part, &mut initrd).context("writing initrd")?;
+    }
+    fs::remove_dir_all(&stage).context("removing the stage")
 }

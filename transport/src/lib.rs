@@ -23,7 +23,6 @@ extern crate std;
 mod address;
 mod call;
 mod caps;
-mod completion;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod copy;
@@ -46,14 +45,13 @@ mod splitter;
 pub use address::{Owner, RemoteWord, Segment, Slot, SlotRange};
 pub use call::{Call, Term};
 pub use caps::{AtomicScope, Caps, Geometry, Sizes};
-pub use completion::{Completion, Token};
 pub use copy::{begin_with, load_bytes, load_words, store_bytes, store_words};
 pub use error::{ExchangeError, Exit, Fault, OpError, PostError, SetupError};
 pub use exchange::{Alone, Exchange};
 pub use fingerprint::Fingerprint;
 pub use own::{OwnRead, read_own_window};
 pub use prefetch::{prefetch, prefetch_far};
-pub use request::Request;
+pub use request::{Completion, Request, Token};
 pub use splitter::{Channel, Pending, Splitter, StableMemory};
 
 use core::marker::PhantomData;

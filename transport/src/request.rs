@@ -1,6 +1,6 @@
-//! Requests, and the checks that every engine makes before it accepts one.
+//! Requests, the checks that every engine makes before it accepts one, and the completions.
 
-use crate::{Caps, Geometry, Owner, PostError, RemoteWord, Segment, SlotRange};
+use crate::{Caps, Geometry, OpError, Owner, PostError, RemoteWord, Segment, SlotRange};
 
 /// A one-sided operation to [post](crate::Transport::post).
 ///
@@ -130,5 +130,26 @@ impl Geometry {
     pub fn contains_local(&self, at: SlotRange) -> bool {
         let end = u64::from(at.start) + u64::from(at.words);
         at.slot.0 < self.slots && at.words > 0 && end <= u64::from(self.slot_words)
+    }
+}
+
+/// The caller's identifier of an operation. Its completion carries it unchanged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+/// The completion of one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The token that it was posted with.
+    pub token: Token,
+    /// The old value of the word for an atomic, 0 for READ and WRITE. After an error the effect is
+    /// unknown.
+    pub result: Result<u64, OpError>,
+}
+
+impl Default for Completion {
+    /// Returns an initial value for the array that `poll` fills.
+    fn default() -> Self {
+        Self { token: Token(0), result: Ok(0) }
     }
 }

@@ -36,7 +36,6 @@
 
 mod builder;
 mod engine;
-mod error;
 mod exchange;
 mod in_flight;
 mod info;

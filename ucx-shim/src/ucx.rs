@@ -41,7 +41,6 @@ mod engine;
 mod error;
 mod info;
 mod open;
-mod peer;
 mod request_pool;
 mod shutdown;
 mod window;

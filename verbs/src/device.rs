@@ -1,13 +1,14 @@
-//! The RDMA devices of this machine.
+//! The loaded libibverbs, and the RDMA devices of this machine.
 
 use alloc::string::String;
 use core::ffi::{CStr, c_int};
 use core::fmt;
 use core::ptr::NonNull;
 
+use probeline_transport::SetupError;
 use probeline_verbs_sys::{self as sys, Verbs};
 
-use crate::{Context, Library, VerbFailed};
+use crate::{Context, VerbFailed};
 
 /// A list of the devices that existed when it was created (ibv_get_device_list(3)).
 pub struct DeviceList {
@@ -100,5 +101,42 @@ impl Device<'_> {
 impl fmt::Debug for Device<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Device").field(&self.name()).finish()
+    }
+}
+
+/// libibverbs, loaded at run time and never unloaded.
+///
+/// Safe code cannot replace its functions:
+///
+/// ```compile_fail,E0616
+/// fn replace(mut library: probeline_verbs::Library, other: probeline_verbs::Library) {
+///     library.verbs.ibv_open_device = other.verbs.ibv_open_device;
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Library {
+    verbs: Verbs,
+}
+
+impl Library {
+    /// Loads the system's libibverbs.
+    ///
+    /// # Errors
+    /// [`SetupError`] names the package that is missing or too old.
+    pub fn load() -> Result<Self, SetupError> {
+        Verbs::load().map(|verbs| Self { verbs })
+    }
+
+    /// Uses other functions of the same names, such as a test's.
+    ///
+    /// # Safety
+    /// Each function fulfils the contract of the manual page of its name.
+    #[must_use]
+    pub unsafe fn from_verbs(verbs: Verbs) -> Self {
+        Self { verbs }
+    }
+
+    pub(crate) fn verbs(self) -> Verbs {
+        self.verbs
     }
 }

@@ -97,26 +97,23 @@ extern crate std;
 mod completion;
 mod context;
 mod device;
-mod domain;
 mod engine;
 mod error;
 mod gid;
-mod library;
 mod memory;
 mod port;
 mod queue_pair;
 mod retry;
-mod status;
 mod work_request;
 
-pub use completion::{CompletionQueue, WorkCompletion};
-pub use context::{AtomicCapability, Context, DeviceIdentity, DeviceLimits, PciAtomics};
-pub use device::{Device, DeviceList};
-pub use domain::ProtectionDomain;
+pub use completion::{CompletionQueue, Status, WorkCompletion};
+pub use context::{
+    AtomicCapability, Context, DeviceIdentity, DeviceLimits, PciAtomics, ProtectionDomain,
+};
+pub use device::{Device, DeviceList, Library};
 pub use engine::{Builder, Engine, Link, MAX_DEPTH, OpenError};
 pub use error::{PortError, VerbFailed};
 pub use gid::{Gid, GidEntry, GidKind};
-pub use library::Library;
 pub use memory::{Access, LocalRange, Memory, MemoryRegion, RemoteAddress, RemoteRegion};
 pub use port::{LinkLayer, Mtu, Port, PortState};
 pub use probeline_transport::SetupError;
@@ -125,5 +122,4 @@ pub use queue_pair::{
     Capacity, Init, Path, Peer, PostFailed, QueuePair, ReadyToReceive, ReadyToSend, Reset,
 };
 pub use retry::Retry;
-pub use status::Status;
 pub use work_request::{INLINE_WORDS, WorkRequest, WorkRequestList};

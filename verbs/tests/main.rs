@@ -7,7 +7,6 @@ mod keepalive;
 mod opening;
 mod queries;
 mod requests;
-mod self_test;
 mod stand_in;
 mod teardown;
 

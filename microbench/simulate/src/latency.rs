@@ -4,8 +4,8 @@ use probeline_profile::{Profile, ProfileError, Shape};
 use probeline_table::{Bucket, Outcome};
 
 use crate::Error;
+use crate::cluster::Keys;
 use crate::cluster::{Rank, Ranks, Setup};
-use crate::keys::Keys;
 
 /// The experiment: one rank inserts, while the others wait for it at a barrier.
 #[derive(Clone, Debug)]

@@ -10,8 +10,8 @@ use probeline_transport::Owner;
 
 use crate::Error;
 use crate::bound::{Bound, Task, Work};
+use crate::cluster::Keys;
 use crate::cluster::{Rank, Ranks, Setup};
-use crate::keys::Keys;
 
 /// The experiment: all ranks at once.
 #[derive(Clone, Debug)]

@@ -12,9 +12,8 @@ use probeline_report::results::format::{fixed, text};
 use probeline_report::results::row;
 
 use super::report_job;
-use crate::agreement::Input;
+use crate::agreement::{Digest, Input};
 use crate::cli::{JobArgs, TransportName};
-use crate::digest::Digest;
 use crate::failure::{Failure, Result};
 use crate::job::Needs;
 use crate::machine::memory_available;

@@ -2,7 +2,6 @@
 //! factor and C, each with its floor (the same accesses without a table).
 
 mod filling;
-mod raw;
 mod recorder;
 mod rounds;
 pub(super) mod row;
@@ -11,19 +10,20 @@ use core::time::Duration;
 
 use clap::Args;
 use probeline::table::Config;
-use probeline::transport::{Exchange, Owner, Sizes, Slot};
+use probeline::transport::{Exchange, Owner, RemoteWord, Segment, Sizes, Slot, SlotRange};
 use probeline_programs::Timed;
 
 pub(super) use self::filling::fill;
-use self::recorder::{WARM_UP_SHARE, clock_cost_ns};
+use self::recorder::{Recorder, WARM_UP_SHARE, clock_cost_ns};
 use self::rounds::Rounds;
 use self::row::LatencyRow;
+use super::limits::operation_name;
 use super::{OPERATIONS, peer, report_job};
 use crate::cli::{ChunkListArgs, JobArgs, max_chunks, rounds, seconds, with_default};
 use crate::engines::Measurement;
 use crate::failure::{Failure, Result};
 use crate::job::Needs;
-use crate::meter::WORDS;
+use crate::meter::{Meter, Operation, Plan, WORDS, read};
 use crate::progress::Progress;
 use crate::run_report::fields;
 use crate::size::Size;
@@ -194,7 +194,7 @@ impl LatencyArgs {
         let sizes = engine_sizes(&self.config(8), OPERATIONS, slot_words);
         // The time of READ, WRITE, CAS and FAA, one after the other. It exceeds that of the
         // find-or-puts at one load factor and their floors.
-        let rows = raw::ROWS as f64 * (1.0 + 1.0 / WARM_UP_SHARE as f64);
+        let rows = RAW_ROWS as f64 * (1.0 + 1.0 / WARM_UP_SHARE as f64);
         Needs {
             max_alone: Duration::from_secs_f64(self.seconds_per_measurement * rows),
             ..Sizes { slots: free_slot().0 + 1, depth: FILLING_DEPTH, ..sizes }.into()
@@ -210,10 +210,10 @@ impl Measurement for LatencyArgs {
         let measures = exchange.me() == Owner(0);
         let clock_ns = clock_cost_ns(|| engine.now_ns());
         let mut rows = Vec::new();
-        let steps = raw::ROWS + self.chunks.chunk_buckets.len() * self.load_factors.len();
+        let steps = RAW_ROWS + self.chunks.chunk_buckets.len() * self.load_factors.len();
         let mut progress = Progress::new(steps as u64, measures);
         if measures {
-            rows.extend(raw::rows(self, clock_ns, engine, &mut progress)?);
+            rows.extend(raw_rows(self, clock_ns, engine, &mut progress)?);
         }
         exchange.barrier()?;
         for (turn, &chunk_buckets) in self.chunks.chunk_buckets.iter().enumerate() {
@@ -222,7 +222,7 @@ impl Measurement for LatencyArgs {
             table.clear(exchange)?;
             let config = *table.config();
             table.into_transport();
-            let done = raw::ROWS + turn * self.load_factors.len();
+            let done = RAW_ROWS + turn * self.load_factors.len();
             let rounds = Rounds::new(self, config, clock_ns)?;
             rows.extend(rounds.rows(engine, done as u64, &mut progress, exchange)?);
         }
@@ -232,4 +232,62 @@ impl Measurement for LatencyArgs {
 
 fn free_slot() -> Slot {
     Slot(Config::slots(FILLING))
+}
+
+/// Maximum rows: READs and WRITEs, a CAS and two FAAs.
+const RAW_ROWS: usize = 2 * WORDS.len() + 3;
+
+/// Measures READ, WRITE, CAS and FAA on words of the next owner before a table uses them.
+fn raw_rows<T: Timed>(
+    args: &LatencyArgs,
+    clock_ns: u64,
+    engine: &mut T,
+    progress: &mut Progress,
+) -> Result<Vec<LatencyRow>> {
+    let (geometry, max) = (*engine.geometry(), engine.caps().words_per_op);
+    progress.during(0, "reading every window once", || {
+        (0..geometry.owners).try_for_each(|owner| touch(engine, Owner(owner)))
+    })?;
+    let max = u64::from(max).min(geometry.window_words);
+    let lengths = || WORDS.into_iter().filter(|&words| u64::from(words) <= max);
+    // Segments start at any word, as chunks of the table do.
+    let reads = lengths().map(|words| Operation::Read { words });
+    let writes = lengths().map(|words| Operation::Write { words });
+    let random = reads.chain(writes).chain([Operation::Swap, Operation::Add]);
+    let all = random.map(|operation| (operation, false)).chain([(Operation::Add, true)]);
+
+    let (operations, owner) = (args.ops as usize, peer(geometry.owners));
+    let longest = Duration::from_nanos(args.measurement_ns());
+    let mut rows = Vec::new();
+    for (operation, one_word) in all {
+        let name = operation_name(operation, one_word);
+        progress.expecting(rows.len() as u64, &name, longest);
+        if let Operation::Write { words } = operation {
+            engine.staged(SlotRange { slot: Slot(0), start: 0, words })?.fill(1);
+        }
+        // Other words for each kind, because those of the previous kind may be in a cache.
+        let seed = args.job.seed ^ (rows.len() as u64) << 32;
+        let words = 0..if one_word { 1 } else { geometry.window_words };
+        let plan = Plan { owner, words, time: Duration::ZERO, operations: 0 };
+        let mut meter = Meter::new(&mut *engine, plan, seed)?;
+        let items = 0..operations + operations / WARM_UP_SHARE;
+        let once = |meter: &mut Meter<'_, T>, _| meter.once(operation);
+        let (limit_ns, now) = (args.measurement_ns(), Meter::now_ns);
+        let recorder = Recorder::run_warm(clock_ns, items, limit_ns, &mut meter, once, now)?;
+        rows.push(recorder.row(&name));
+    }
+    Ok(rows)
+}
+
+/// Reads an owner's whole window once, so that no measurement includes page faults.
+fn touch<T: Timed>(engine: &mut T, owner: Owner) -> Result<()> {
+    let geometry = *engine.geometry();
+    let mut index = 0;
+    while index < geometry.window_words {
+        let left = u32::try_from(geometry.window_words - index).unwrap_or(u32::MAX);
+        let words = geometry.slot_words.min(left);
+        read(engine, Segment { start: RemoteWord { owner, index }, words }, free_slot())?;
+        index += u64::from(words);
+    }
+    Ok(())
 }

@@ -3,20 +3,22 @@
 
 pub(crate) mod pnml;
 pub(crate) mod reported;
-pub(crate) mod terminal;
 
 use core::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{self, Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Once};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use tempfile::TempDir;
 
 /// Longer than any command here takes on a busy machine. A command that takes longer hangs.
@@ -315,5 +317,40 @@ pub(crate) fn port() -> u16 {
         if !in_use.contains(&format!(":{port:04X} ")) {
             return port;
         }
+    }
+}
+
+/// A pseudo-terminal, and the pieces of output written to it.
+pub(crate) struct Terminal {
+    pub(crate) its_end: OwnedFd,
+    pub(crate) pieces: Receiver<Vec<u8>>,
+}
+
+impl Terminal {
+    pub(crate) fn new() -> Self {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let path = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+        let its_end = File::options().read(true).write(true).open(path).unwrap().into();
+        let (send, pieces) = channel();
+        thread::spawn(move || {
+            let mut ours = File::from(ours);
+            let mut piece = [0; 4096];
+            // Reading fails when the last process has closed the other end.
+            while let Ok(length @ 1..) = ours.read(&mut piece) {
+                if send.send(piece[..length].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { its_end, pieces }
+    }
+
+    /// Starts the command on the terminal. Its end of the terminal closes when the command exits.
+    pub(crate) fn start(self, arguments: &[&str]) -> (Running, Receiver<Vec<u8>>) {
+        let mut command = probeline(arguments);
+        command.stdout(self.its_end.try_clone().unwrap()).stderr(self.its_end);
+        (Running::start_with(&mut command), self.pieces)
     }
 }

@@ -1,6 +1,5 @@
 //! Topology and placement on recorded machines and on unusual ones.
 
-mod device;
 mod oddities;
 mod recorded;
 mod tree;

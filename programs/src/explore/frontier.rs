@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::Release;
 use probeline::table::Outcome;
 use probeline::transport::{Exchange, Geometry, Owner, RemoteWord, Segment, Sizes};
 
-use crate::reads::read_all;
+use crate::timed::read_all;
 use crate::{Error, Timed};
 
 /// Words of each window, after the table, in which a rank exposes the states that it has found. A

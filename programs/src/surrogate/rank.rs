@@ -14,7 +14,7 @@ use crate::reactive::{
     Band, COMPONENTS, Cell, ChemistryInput, ChemistryResult, Flow, Grid, PH, Water, charge,
     magnesium_water,
 };
-use crate::reads::read_all;
+use crate::timed::read_all;
 use crate::{Error, Timed};
 
 /// Words of one READ, and of the slot that it lands in.

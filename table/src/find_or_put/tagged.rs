@@ -1,7 +1,8 @@
 //! Search by tag: a search stops at a matching tag and at an empty bucket, and the wide machine
-//! resumes it here after it has compared the entry or written the key.
+//! resumes it here after it has compared the entry or written the key. After a search that has ended,
+//! another one uses its storage, as the tree machine does.
 
-use super::{FindOrPut, Stage};
+use super::{FindOrPut, ONE_ROUNDTRIP, OneRoundtripState, Stage};
 use crate::bucket::Wanted;
 use crate::cache::CacheEntry;
 use crate::context::Context;
@@ -58,6 +59,22 @@ impl<B: Wanted> FindOrPut<B> {
     pub(crate) fn on_landed(&mut self, post_id: u8) {
         if let Some(landing) = self.landing.get_mut(usize::from(post_id)) {
             *landing = landing.saturating_sub(1);
+        }
+    }
+}
+
+impl FindOrPut {
+    /// Returns whether a search that has ended has no posts in flight.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.landing == [0; 2] && self.one_roundtrip != OneRoundtripState::InFlight
+    }
+
+    /// Counts the completion of a post of a search that has ended.
+    pub(crate) fn on_drained(&mut self, post_id: u8) {
+        if post_id == ONE_ROUNDTRIP {
+            self.one_roundtrip = OneRoundtripState::Lost;
+        } else {
+            self.on_landed(post_id);
         }
     }
 }

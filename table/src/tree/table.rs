@@ -8,10 +8,9 @@ use probeline_transport::{Exchange, Transport};
 
 use super::cache::PairCacheLine;
 use super::config::TreeConfig;
-use super::context::TreeContext;
+use super::context::{TreeContext, TreeStats};
 use super::local::{read_keys, roots};
 use super::machine::TreeFindOrPut;
-use super::stats::TreeStats;
 use crate::block::Undecided;
 use crate::collective::Phase;
 use crate::direct::Direct;

@@ -1,14 +1,15 @@
-//! The state that all operations of a wide table share.
+//! The state that all operations of a wide table share, and the counters of what entries cost,
+//! beside the [`Stats`](crate::Stats) of the buckets.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
+use probeline_pipeline::counters;
 use probeline_transport::Transport;
 
 use super::config::WideConfig;
 use super::key::{Entries, Entry};
 use super::spares::{Fetch, Spares};
-use super::stats::EntryStats;
 use crate::cache::CacheEntry;
 use crate::config::Config;
 use crate::context::Context;
@@ -76,5 +77,21 @@ impl WideContext {
             self.stats.entries_from_others += self.entries.taken(before, fetch.count);
         }
         self.spares.fetched(fetch, before, lacks, &self.entries)
+    }
+}
+
+counters! {
+    /// Costs of a wide table's entries since it was opened or its counters were reset.
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    pub struct EntryStats {
+        /// Entries read because a bucket has the key's tag, by a READ or by the CPU. An operation waits
+        /// for each of them, a roundtrip of its own.
+        pub entry_reads,
+        /// The `entry_reads` that showed another key with the same tag.
+        pub false_entry_reads,
+        /// Fetch-and-adds that take entries.
+        pub fetches,
+        /// Entries taken from other owners' parts, because this owner's is exhausted.
+        pub entries_from_others,
     }
 }

@@ -3,11 +3,9 @@
 
 mod conformance;
 mod containers;
-mod contention;
 mod job;
 mod latency;
 mod map;
-mod opening;
 mod pages;
 mod pin;
 mod refusals;
@@ -39,7 +37,7 @@ enum Trial {
     /// Run the conformance suite that every transport passes
     Conformance(conformance::ConformanceArgs),
     /// Add to one word by the CPU and through the device, and check that additions are lost
-    Contention(contention::ContentionArgs),
+    Contention(conformance::ContentionArgs),
     /// Post requests that the device or the peer must refuse, and check their status
     Refusals,
     /// Insert the same keys from all ranks at once, and check that each is inserted exactly once
@@ -51,7 +49,7 @@ enum Trial {
     /// Operate on rank 1's window while the test bed injects a fault
     Stream(stream::StreamArgs),
     /// Open engines until rank 1 is killed
-    Opening(opening::OpeningArgs),
+    Opening(stream::OpeningArgs),
     /// Edit pages of rank 1 under its lock while the test bed stops its process
     Pages(pages::PagesArgs),
     /// Repeat operations that failed and may take effect later
@@ -69,7 +67,7 @@ enum Trial {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().trial {
         Trial::Conformance(args) => conformance::run(&args),
-        Trial::Contention(args) => contention::run(&args),
+        Trial::Contention(args) => conformance::run_contention(&args),
         Trial::Refusals => refusals::run(),
         Trial::Soak(args) => soak::run(&args),
         Trial::Map(args) => map::run(&args),
@@ -78,7 +76,7 @@ fn main() -> ExitCode {
         Trial::Latency(args) => latency::run(&args),
         Trial::Rate(args) => latency::run_rate(&args),
         Trial::Stream(args) => stream::run(&args),
-        Trial::Opening(args) => opening::run(&args),
+        Trial::Opening(args) => stream::run_opening(&args),
         Trial::Pages(args) => pages::run(&args),
         Trial::Unknown(args) => unknown::run(&args),
         Trial::Pin => pin::run(),

@@ -1,6 +1,6 @@
 //! Rank 0 operates on rank 1's window without a pause while the test bed injects a fault into rank
 //! 1, its machine or the network. Rank 0 must see what `--expect` says. Rank 0 prints its progress,
-//! so that the test bed waits for events and not for a time.
+//! so that the test bed waits for events and not for a time. Or it injects the fault while engines are opened.
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use std::time::Instant;
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use probeline_transport::{
-    Completion, Exchange, Fault, OpError, Owner, PostError, RemoteWord, Segment, Sizes, Slot,
-    SlotRange, Token, Transport,
+    Completion, Exchange, ExchangeError, Fault, OpError, Owner, PostError, RemoteWord, Segment,
+    Sizes, Slot, SlotRange, Token, Transport,
 };
-use probeline_verbs::Engine;
+use probeline_verbs::{Engine, OpenError, SetupError};
 
 use crate::job::{Deadline, HANG_TIMEOUT, JobArgs, close, complete};
 
@@ -205,4 +205,39 @@ fn post(engine: &mut Engine, seen: &mut Observations) -> Result<bool> {
         Err(PostError::Full | PostError::Closed) => Ok(false),
         Err(refused) => Err(refused.into()),
     }
+}
+
+#[derive(Args)]
+pub(crate) struct OpeningArgs {
+    /// Open engines in both ranks until rank 1 is killed; otherwise rank 1 joins and opens none
+    #[arg(long)]
+    repeat: bool,
+    #[command(flatten)]
+    job: JobArgs,
+}
+
+/// The test bed kills rank 1 while engines are opened: rank 0's error names the lost rank.
+pub(crate) fn run_opening(args: &OpeningArgs) -> Result<()> {
+    let mut job = args.job.join("opening".into())?;
+    println!("joined");
+    if job.me() != Owner(0) && !args.repeat {
+        sleep(HANG_TIMEOUT);
+        bail!("rank 1 was not killed");
+    }
+    let builder = args.job.builder(Sizes::new(64))?;
+    let start = Instant::now();
+    let mut opened = 0;
+    while start.elapsed() < HANG_TIMEOUT {
+        match builder.open(&mut job).map(drop) {
+            Ok(()) => opened += 1,
+            Err(
+                error @ OpenError::Setup(SetupError::Exchange(ExchangeError::OwnerLost(Owner(1)))),
+            ) => {
+                println!("lost rank 1 after {opened} engines: {error}");
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    bail!("no rank was lost")
 }

@@ -16,7 +16,6 @@ mod calls;
 mod clock;
 mod memory;
 mod operations;
-mod setters;
 pub mod setup;
 mod window;
 
@@ -26,3 +25,18 @@ pub use clock::{Deadline, monotonic_now};
 pub use memory::{CpuMemory, Memory, PrivateMemory, Releases, Slots};
 pub use operations::{Kind, Ledger, Operation, Ring, Taken, Vacant};
 pub use window::{PAGE_WORDS, lost_owner, lost_word, own_words};
+
+/// Declares methods of a builder that set the field of the same name.
+#[macro_export]
+macro_rules! setters {
+    ($($(#[$meta:meta])* $name:ident: $type:ty,)*) => {
+        $(
+            $(#[$meta])*
+            #[must_use]
+            pub fn $name(mut self, $name: $type) -> Self {
+                self.$name = $name;
+                self
+            }
+        )*
+    };
+}

@@ -13,11 +13,10 @@ use probeline_transport::{
     SlotRange, StableMemory, Token, Transport,
 };
 
-use super::error::SUCCESS;
 use super::in_flight::{First, InFlight, Operands};
 use super::info::Info;
 use super::request::EndlessReceive;
-use super::runtime::Runtime;
+use super::runtime::{Runtime, SUCCESS};
 use super::window::{Call, Window};
 
 /// While operations are in flight, only every such poll lets MPI progress peers' operations, which

@@ -7,9 +7,8 @@ use probeline_transport::engine::{Calls, Gathering};
 use probeline_transport::{Exchange, ExchangeError, Owner};
 
 use super::OpenError;
-use super::error::check;
 use super::request::Pending;
-use super::runtime::Runtime;
+use super::runtime::{Runtime, check};
 
 /// Processes of the job and their collective calls, for a transport over MPI or any other.
 ///

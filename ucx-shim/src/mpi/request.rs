@@ -8,7 +8,7 @@ use std::time::Instant;
 use ::mpi::ffi;
 
 use super::OpenError;
-use super::error::check;
+use super::runtime::check;
 
 /// The time for which a wait only yields the CPU: most owners arrive at about the same time.
 const YIELDS_FOR: Duration = Duration::from_micros(200);

@@ -10,7 +10,7 @@ use probeline_transport::SetupError;
 use probeline_transport::{LINE_WORDS, Owner, WORD_BYTES};
 
 use super::OpenError;
-use super::error::check;
+use super::runtime::check;
 
 /// Whether the library's handles are pointers, as in Open MPI, and not numbers, as in MPICH and the
 /// libraries with its binary interface.

@@ -9,9 +9,8 @@ use std::rc::Rc;
 use ::mpi::ffi;
 
 use super::OpenError;
-use super::error::check;
 use super::exchange::Members;
-use super::runtime::{Runtime, abort, return_errors};
+use super::runtime::{Runtime, abort, check, return_errors};
 
 /// A communicator as the C interface of the MPI library has it.
 pub type RawComm = ffi::MPI_Comm;

@@ -20,10 +20,9 @@ use probeline_ucx_sys::{
 
 use super::Info;
 use super::error::op_error;
-use super::peer::Peer;
 use super::request_pool::{Call, Posted, RequestPool};
 use super::window::{Mapping, Window};
-use super::worker::{ProgressThread, Worker};
+use super::worker::{Peer, ProgressThread, Worker};
 
 /// If all operations complete when they are posted, a poll progresses the worker only after this
 /// number of completions: that costs as much as the rest of a poll. A power of two.

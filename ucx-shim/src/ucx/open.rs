@@ -19,10 +19,9 @@ use super::connection_info::ConnectionInfo;
 use super::context::{Context, environment, version};
 use super::engine::Parts;
 use super::info::transports;
-use super::peer::Peer;
 use super::request_pool::RequestPool;
 use super::window::{Mapping, Window};
-use super::worker::{ProgressThread, Worker};
+use super::worker::{Peer, ProgressThread, Worker};
 use super::{Builder, Engine, Info, MAX_DEPTH, NeedsOwner, OpenError, Progress};
 
 /// The time for which opening waits for the first operations on each owner's window, which connect to

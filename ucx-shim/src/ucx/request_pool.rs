@@ -19,7 +19,7 @@ use probeline_ucx_sys::{
     ucs_status_ptr_t, ucs_status_t,
 };
 
-use super::peer::Peer;
+use super::worker::Peer;
 
 /// The result for an invalid index, for which no call was made.
 const NOT_MADE: Posted =

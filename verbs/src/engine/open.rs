@@ -12,9 +12,9 @@ use probeline_transport::engine::Deadline;
 use probeline_transport::engine::setup::{check_sizes, random};
 use probeline_transport::{AtomicScope, Caps, Geometry, Owner};
 
+use super::Link;
 use super::connection::{Connection, control_words};
 use super::connection_info::ConnectionInfo;
-use super::link::Link;
 use super::private::{Allocation, Private};
 use super::self_test::SelfTest;
 use super::{Builder, DEVICE_PATIENCE, OWN_REQUESTS, OpenError};

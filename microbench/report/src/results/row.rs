@@ -198,7 +198,7 @@ pub mod format {
 
     /// Formats a value as the CSV does: empty for `None`.
     pub fn text(value: &impl Serialize) -> String {
-        super::super::csv::cell(&to_value(value).unwrap_or_default())
+        super::super::cell(&to_value(value).unwrap_or_default())
     }
 
     /// Formats a number with this number of digits after the point.

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::failure::Result;
 use crate::interrupt::Interrupt;
-use crate::note;
+use crate::terminal;
 
 /// The longest time for a launcher to terminate its ranks before its group is killed.
 const TERM_TIMEOUT: Duration = Duration::from_secs(5);
@@ -102,7 +102,8 @@ fn explained(error: String, stderr: &Path) -> String {
     let mut bytes = Vec::new();
     let _ = File::open(stderr).and_then(|file| file.take(MAX_STDERR_BYTES).read_to_end(&mut bytes));
     let text = String::from_utf8_lossy(&bytes);
-    let lines = text.lines().map(str::trim).filter(|line| !is_ruler(line) && !note::is_note(line));
+    let lines =
+        text.lines().map(str::trim).filter(|line| !is_ruler(line) && !terminal::is_note(line));
     lines.take(3).fold(error, |all, line| format!("{all}; {line}"))
 }
 

@@ -11,9 +11,9 @@ use probeline_programs::Timed;
 use super::{BATCH, FILLING};
 use crate::failure::Result;
 use crate::keys::nth;
-use crate::note::first_rank;
 use crate::scenario::too_few_chunks;
 use crate::table::{attach, find_or_put_all, outcomes};
+use crate::terminal::first_rank;
 
 /// Puts the keys of these numbers into the table. All ranks call it between two phases of
 /// operations.

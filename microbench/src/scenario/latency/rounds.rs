@@ -14,7 +14,7 @@ use super::row::LatencyRow;
 use super::{BATCH, FILLING, LatencyArgs, free_slot};
 use crate::failure::{Failure, Result};
 use crate::keys::nth;
-use crate::one_sided::{after, read, wait};
+use crate::meter::{after, read, wait};
 use crate::progress::Progress;
 use crate::scenario::{OPERATIONS, too_few_chunks};
 use crate::series::median;
