@@ -135,7 +135,7 @@ quick:
 
 # Check models of all structures; PROBELINE_SCENARIOS=100000 draws more random ones
 model-check:
-    cargo test --package probeline-{table,map,containers,dsm} --lib model -- --nocapture
+    cargo test -p probeline-table -p probeline-map -p probeline-containers -p probeline-dsm --lib model -- --nocapture
 
 # Test the verbs in virtual machines: --list, --only NAME, --layer NAME (testbed/README.md)
 vm-test *args:

@@ -272,11 +272,13 @@ fn from_join_error(error: &exchange::JoinError) -> probeline_status {
 }
 
 fn from_operation_error(error: &table::OperationError) -> probeline_status {
-    use table::OperationError::{Busy, Contended, Fault, Index, Key, Number, Storage, Unfinished};
+    use table::OperationError::{
+        Busy, Contended, Fault, Index, Key, Storage, Unfinished, UnknownOwner,
+    };
     match error {
         Busy => PROBELINE_ERROR_BUSY,
         Fault(_) => PROBELINE_ERROR_LOST,
-        Key { .. } | Index { .. } | Number { .. } | Storage { .. } => PROBELINE_ERROR_INVALID,
+        Key { .. } | Index { .. } | UnknownOwner { .. } | Storage { .. } => PROBELINE_ERROR_INVALID,
         Contended { .. } => PROBELINE_ERROR_CONTENDED,
         Unfinished { .. } => PROBELINE_ERROR_UNFINISHED,
         _ => PROBELINE_ERROR_FAILED,
@@ -284,14 +286,12 @@ fn from_operation_error(error: &table::OperationError) -> probeline_status {
 }
 
 fn from_collective_error(error: &table::CollectiveError) -> probeline_status {
-    use table::CollectiveError::{
-        Config, Exchange, NotOpened, Operation, OtherBarrier, PartFailed,
-    };
+    use table::CollectiveError::{Config, Exchange, NotOpened, Operation, PartFailed};
     match error {
         Exchange(error) => from_exchange_error(*error),
         Operation(error) => from_operation_error(error),
         Config(_) => PROBELINE_ERROR_INVALID,
-        PartFailed { .. } | NotOpened { .. } | OtherBarrier { .. } => PROBELINE_ERROR_OTHER_RANK,
+        PartFailed { .. } | NotOpened { .. } => PROBELINE_ERROR_OTHER_RANK,
         _ => PROBELINE_ERROR_DIFFERS,
     }
 }

@@ -214,8 +214,9 @@ where
 /// Returns why the CPU has no words for a key.
 #[cold]
 fn unreached<E: Element>(key: &E::Key, context: &Context<E::Detail>) -> Error {
-    let home = E::home(key, context);
-    context.placement.element(home.0).err().unwrap_or(Error::Window)
+    let index = E::home(key, context).0;
+    let is_missing = context.placement.segment(index).is_none();
+    if is_missing { E::missing(key, index, context) } else { Error::Window }
 }
 
 #[cold]

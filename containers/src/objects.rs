@@ -98,7 +98,7 @@ where
     /// operation completes; the transport bounds the wait.
     ///
     /// # Errors
-    /// [`Error::Value`] for more than `N` bytes, [`Error::Number`] for an owner that does not exist; otherwise
+    /// [`Error::Value`] for more than `N` bytes, [`Error::UnknownOwner`] for an owner that does not exist; otherwise
     /// the operation failed.
     pub fn put(&mut self, host: Owner, bytes: &[u8]) -> Result<Option<Pointer<[u8]>>, Error> {
         Ok(self.call(&host, Action::put(bytes)?)?.pointer())
@@ -131,7 +131,7 @@ where
     /// since the last `clear`. Blocks as [`put`](Self::put) does.
     ///
     /// # Errors
-    /// [`Error::Number`] for a pointer to an owner that the job does not have; otherwise the operation failed.
+    /// [`Error::UnknownOwner`] for a pointer to an owner that the job does not have; otherwise the operation failed.
     pub fn get(&mut self, pointer: Pointer<[u8]>) -> Result<Option<Bytes<N>>, Error> {
         Ok(self.call(&pointer.segment().start.owner, Action::Get(pointer))?.bytes())
     }

@@ -125,7 +125,7 @@ where
     /// # Errors
     /// [`Error::Unfinished`] if the slot of its ticket did not become free within 64 READs, which needs
     /// more pushes in flight than [`Config::in_flight`]; [`Error::Value`] if the value has another size than
-    /// [`Config::value_bytes`]; otherwise the operation failed, and it is unknown
+    /// [`Config::value_bytes`]; [`Error::UnknownOwner`]; otherwise the operation failed, and it is unknown
     /// whether the value is or will be in the ring.
     pub fn push(&mut self, host: Owner, value: &V) -> Result<bool, Error> {
         Ok(matches!(self.call(&host, Action::Push(*value))?, Outcome::Pushed(_)))
@@ -138,7 +138,7 @@ where
     /// # Errors
     /// [`Error::Unfinished`] if the push of the oldest ticket has not ended after 64 READs: pop again
     /// later, or [`skip`](Self::skip) the ticket if the rank of its push is lost. [`Error::Contended`] if
-    /// other pops were faster 64 times. Otherwise the operation failed, and it is unknown whether it has
+    /// other pops were faster 64 times. [`Error::UnknownOwner`]. Otherwise the operation failed, and it is unknown whether it has
     /// taken a value.
     pub fn pop(&mut self, host: Owner) -> Result<Option<V>, Error> {
         match self.call(&host, Action::Pop)? {
@@ -152,7 +152,7 @@ where
     /// value that arrives later could destroy a newer one.
     ///
     /// # Errors
-    /// [`Error`]: the owner is lost, the engine has failed, or an operation completed in error.
+    /// [`Error::Fault`] if the owner is lost or the engine has failed, [`Error::Failed`], [`Error::UnknownOwner`].
     pub fn skip(&mut self, host: Owner, ticket: u64) -> Result<bool, Error> {
         self.advance(host, ticket, 1)
     }

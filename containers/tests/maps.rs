@@ -201,7 +201,7 @@ fn refuses_oversized_values() {
     assert_eq!(objects.put(Owner(0), &[0; 10]), Err(refused));
     assert_eq!(
         objects.put(Owner(1), &[]),
-        Err(OperationError::Number { what: "owner", number: 1, count: 1 })
+        Err(OperationError::UnknownOwner { owner: 1, owners: 1 })
     );
 }
 

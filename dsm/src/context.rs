@@ -102,7 +102,8 @@ pub struct Context<M> {
     pub(crate) stats: Stats,
 }
 
-/// Leaves out the counters of operations, except for that of barriers.
+/// Leaves out the counters of operations, except for that of barriers: a scenario has fewer fetches and flushes than
+/// [`PER_POLL`](crate::region::PER_POLL).
 impl<M: Hash> Hash for Context<M> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self { memory, layout, me, max_lock_reads, log, edited, task, failed, opened, stats } =
@@ -327,7 +328,7 @@ impl<M: AsMut<[u64]>> Context<M> {
         Ok((first, state.read))
     }
 
-    /// Notes that the changes of all edited pages have arrived. Returns whether there are any.
+    /// Notes that the changes of all edited pages have arrived. Returns whether any page had changes.
     pub(crate) fn end_edits(&mut self) -> Result<bool, Error> {
         let edited = core::mem::take(&mut self.edited);
         if edited == 0 {
@@ -350,11 +351,10 @@ impl<M: AsMut<[u64]>> Context<M> {
     /// Returns this rank's state of a lock.
     ///
     /// # Errors
-    /// [`Error::Number`] beyond the last lock.
+    /// [`Error::UnknownLock`] beyond the last lock.
     #[inline]
     pub(crate) fn lock_state(&mut self, lock: u32) -> Result<&mut State, Error> {
-        let count = self.layout.lock_count().into();
-        let missing = Error::Number { what: "lock", number: lock.into(), count };
+        let missing = Error::UnknownLock { lock, locks: self.layout.lock_count() };
         let words = self.layout.lock_words(lock).ok_or(missing)?;
         let state = self.memory.as_mut().get_mut(words).map(cast_slice_mut);
         state.and_then(|words| try_from_bytes_mut(words).ok()).ok_or(Error::Window)

@@ -23,8 +23,8 @@ pub(crate) const NAME: &str = "Region";
 
 /// Results that one poll takes.
 const RESULTS: usize = 4;
-/// Pages or flushes for which the CPU does all, between two polls.
-const PER_POLL: u64 = 64;
+/// Fetched pages, or flushes, between two polls that only look for lost ranks.
+pub(crate) const PER_POLL: u64 = 64;
 
 /// An array of elements `T` that all ranks share, over an engine `E`, with storage `S` for operations in flight
 /// and private memory `M`.
@@ -60,8 +60,8 @@ where
     S: AsMut<[Operation]>,
     M: AsMut<[u64]>,
 {
-    /// Opens a region of zeros together with all other ranks, and checks that their parameters are equal; of their
-    /// elements the sizes.
+    /// Opens a region of zeros together with all other ranks, and checks that their parameters are equal. Of the
+    /// element types it compares only the sizes.
     ///
     /// `memory` has [`Config::memory_words`] words of zeros. The region uses the slots of its operations, from
     /// slot 0 on, and the words of the window that its configuration names, all 0 as in a fresh window.
@@ -155,7 +155,7 @@ where
     ///
     /// # Errors
     /// [`Error::LockWait`] if others hold it for longer than [`Config::max_lock_reads`] READs: this rank keeps its
-    /// place, and must continue with another acquire of the lock. [`Error::Number`] for a lock that does not
+    /// place, and must continue with another acquire of the lock. [`Error::UnknownLock`] for a lock that does not
     /// exist, [`Error::Lock`] if this rank holds it. Otherwise as for [`access`](Self::access). A rank that is lost while
     /// it holds the lock is a fault of a transport that [names lost owners]; one whose region has failed keeps
     /// the lock.
@@ -243,7 +243,7 @@ where
     ///
     /// # Errors
     /// [`CollectiveError`]: an operation failed here, before or now, or [`CollectiveError::PartFailed`] if one
-    /// failed on another rank, or [`CollectiveError::OtherBarrier`]. Then the region refuses everything, on all ranks.
+    /// failed on another rank, or [`CollectiveError::OtherBarrier`]. Then each rank's region refuses everything; after other barriers close both regions.
     /// With [`Error::LockWait`] of an acquire that was started, all ranks have passed the barrier, and this one still
     /// waits for its lock: acquire it again.
     pub fn barrier(&mut self, job: &mut (impl Exchange + ?Sized)) -> Result<(), CollectiveError> {
@@ -303,13 +303,14 @@ where
     /// waits for it. Never blocks.
     ///
     /// # Errors
-    /// As for the call that started it. If none was started, the loss of an owner, which the transport notices.
+    /// As for the call that started it. If none was started, the loss of an owner, a failed READ of a prefetch, or the
+    /// earlier error of a region that has failed.
     pub fn poll(&mut self) -> Result<bool, Error> {
-        if self.pipeline.shared().task == Task::None {
-            self.check()?;
-            self.take_results()?;
+        if self.pipeline.shared().task != Task::None {
+            return self.step();
         }
-        self.step()
+        self.check()?;
+        self.take_results().map(|()| true)
     }
 
     /// Continues what was started, and returns whether nothing is left.
@@ -336,7 +337,11 @@ where
         let context = self.pipeline.shared_mut();
         let has_edits = context.end_edits()?;
         context.task = release.map_or(Task::None, |lock| Task::Release { lock });
-        if has_edits { self.notice_losses(|stats| stats.flushes) } else { Ok(()) }
+        // A release polls when it passes the lock on.
+        if has_edits && release.is_none() {
+            self.notice_losses(|stats| stats.flushes)?;
+        }
+        Ok(())
     }
 
     /// Starts the operation of an acquire or release. Pages that are being read may hold all operations.
@@ -402,8 +407,8 @@ where
         submitted.inspect_err(|error| self.pipeline.shared_mut().failed = Some(*error))
     }
 
-    /// Polls the transport after one in [`PER_POLL`] of the pages or flushes that were counted: a rank whose CPU does all
-    /// notices lost ranks too.
+    /// Polls the transport at each [`PER_POLL`]th of what `count` counts, so that a rank that posts nothing notices lost
+    /// ranks.
     pub(crate) fn notice_losses(&mut self, count: fn(&Stats) -> u64) -> Result<(), Error> {
         let count = count(&self.pipeline.shared().stats);
         if count > 0 && count.is_multiple_of(PER_POLL) { self.take_results() } else { Ok(()) }

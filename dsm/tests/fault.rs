@@ -430,7 +430,11 @@ fn killed() {
 fn unopened() {
     let mut job = start("a_rank_that_cannot_open_tells_others", 2);
     let config = Config::new(1_000);
-    for wrong in [Config { page_words: 8, ..config }, Config { elements: 0, ..config }] {
+    for wrong in [
+        Config { page_words: 8, ..config },
+        Config { elements: 0, ..config },
+        Config { in_windows: true, ..config },
+    ] {
         let engine = Builder::new(config.sizes::<u64>(2, 8)).open(&mut job).unwrap();
         let is_wrong = job.me() == Owner(1);
         let config = if is_wrong { wrong } else { config };
@@ -445,6 +449,9 @@ fn unopened() {
             }
             CollectiveError::Config(ConfigError::Range { .. }) => {
                 assert!(is_wrong && config.elements == 0);
+            }
+            CollectiveError::Config(ConfigError::Invalid(_)) => {
+                assert!(is_wrong && config.in_windows);
             }
             error => assert_eq!(error, CollectiveError::NotOpened { owner: Owner(1) }),
         }

@@ -24,7 +24,8 @@ fn main() {
         ("a_holder_of_a_lock_is_killed", Plan::Run(holder)),
         ("a_rank_is_killed_in_its_releases", Plan::Run(releases)),
         ("a_rank_is_killed_before_a_barrier", Plan::Run(barrier)),
-        ("a_rank_is_killed_while_cpus_do_all", Plan::Run(by_cpu)),
+        (POLLS, Plan::Run(|| by_cpu(POLLS, |region| region.poll().map(drop)))),
+        (READS, Plan::Run(|| by_cpu(READS, read))),
         ("a_frozen_home_serves_its_pages_and_locks", Plan::Run(frozen)),
     ]);
 }
@@ -38,7 +39,7 @@ fn signal(name: &str, process: u64) {
 /// The home of pages and locks is stopped while the others work on them.
 fn frozen() {
     let mut job = start("a_frozen_home_serves_its_pages_and_locks", RANKS);
-    let mut region = open(&mut job);
+    let mut region = open(&mut job, CONFIG);
     let processes = gather(&mut job, std::process::id().into());
     let victim = processes[VICTIM.0 as usize];
     // The last page is at the last rank, and so is lock 2.
@@ -74,8 +75,9 @@ fn frozen() {
     succeed(job);
 }
 
-fn open(job: &mut Job) -> Rank {
-    let config = Config::new(100_000);
+const CONFIG: Config = Config::new(100_000);
+
+fn open(job: &mut Job, config: Config) -> Rank {
     let engine = Builder::new(config.sizes::<u64>(RANKS, 8)).open(job).unwrap();
     let memory = vec![0; config.memory_words::<u64>(RANKS)];
     Region::open(engine, config, [Operation::EMPTY; 8], memory, job).unwrap()
@@ -83,8 +85,17 @@ fn open(job: &mut Job) -> Rank {
 
 /// Runs a test in a job whose rank [`VICTIM`] is killed, and calls `others` on the others.
 fn run(name: &str, victim: impl FnOnce(&mut Rank, &mut Job), others: impl FnOnce(Rank, &mut Job)) {
+    run_with(CONFIG, name, victim, others);
+}
+
+fn run_with(
+    config: Config,
+    name: &str,
+    victim: impl FnOnce(&mut Rank, &mut Job),
+    others: impl FnOnce(Rank, &mut Job),
+) {
     let mut job = start(name, RANKS);
-    let mut region = open(&mut job);
+    let mut region = open(&mut job, config);
     if job.me() == VICTIM {
         victim(&mut region, &mut job);
         kill_after(1);
@@ -155,22 +166,27 @@ fn barrier() {
     });
 }
 
-/// The CPU reaches all pages and locks, so that nothing is ever in flight.
-fn by_cpu() {
-    let calls: [fn(&mut Rank) -> Result<(), OperationError>; 2] = [
-        |region| region.poll().map(drop),
-        |region| {
-            region.edit(90_000..90_001)?[0] += 1;
-            region.start_barrier()?;
-            region.poll().map(drop)
-        },
-    ];
+const POLLS: &str = "a_rank_is_killed_while_others_poll_and_send";
+const READS: &str = "a_rank_is_killed_while_others_read_and_send";
+
+/// Reads two pages, each of which displaces the other.
+fn read(region: &mut Rank) -> Result<(), OperationError> {
+    region.view(0..1)?;
+    region.view(90_000..90_001).map(drop)
+}
+
+/// The CPU reaches all pages and locks, so that nothing is ever in flight. Rank 0 makes one call, rank 1 sends changes.
+fn by_cpu(name: &str, call: fn(&mut Rank) -> Result<(), OperationError>) {
+    let send = |region: &mut Rank| {
+        region.edit(90_000..90_001)?[0] += 1;
+        region.start_barrier()
+    };
     let victim = |_: &mut Rank, job: &mut Job| job.barrier().unwrap();
-    run("a_rank_is_killed_while_cpus_do_all", victim, |mut region, job| {
+    run_with(Config { mirror_pages: 1, ..CONFIG }, name, victim, |mut region, job| {
         job.barrier().unwrap();
-        let (begun, call) = (Instant::now(), calls[job.me().0 as usize]);
+        let (begun, is_first) = (Instant::now(), job.me() == Owner(0));
         let noticed = loop {
-            match call(&mut region) {
+            match if is_first { call(&mut region) } else { send(&mut region) } {
                 Ok(()) => assert!(begun.elapsed() < BOUND, "the loss was not noticed"),
                 lost => break lost,
             }

@@ -272,10 +272,7 @@ fn refuses_invalid_accesses() {
     assert_eq!(region.edit(0..24).unwrap_err(), pages(3, 2));
     region.barrier(&mut Alone).unwrap();
     assert_eq!([region.stats().diffs, region.stats().flushes], [before.diffs, before.flushes]);
-    assert_eq!(
-        region.acquire(16),
-        Err(OperationError::Number { what: "lock", number: 16, count: 16 })
-    );
+    assert_eq!(region.acquire(16), Err(OperationError::UnknownLock { lock: 16, locks: 16 }));
     // Nothing was lost.
     region.access([], [0..2, 8..9]).unwrap().1[0].fill(5);
     region.edit(16..17).unwrap().fill(6);

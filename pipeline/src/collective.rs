@@ -53,7 +53,8 @@ pub enum CollectiveError {
     },
     /// An owner is at a barrier of another region, or at another barrier of this one.
     #[error(
-        "{owner} is at another barrier of a region: all ranks pass the same barriers in the same order"
+        "{owner} is at another barrier of a region: let all ranks pass the same barriers in the same order, and close \
+         these regions"
     )]
     OtherBarrier {
         /// The owner.

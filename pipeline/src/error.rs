@@ -50,15 +50,21 @@ pub enum Error {
         /// The index as given.
         index: u64,
     },
-    /// Refused: the job has no owner, or the structure no lock, of this number.
-    #[error("{what} {number} does not exist: give {}", range(0, count.saturating_sub(1)))]
-    Number {
-        /// "owner" or "lock".
-        what: &'static str,
+    /// Refused: the job has no owner of this number.
+    #[error("owner {owner} does not exist: give {}", below(*owners))]
+    UnknownOwner {
         /// The number as given.
-        number: u64,
-        /// How many there are.
-        count: u64,
+        owner: u32,
+        /// Owners of the job.
+        owners: u32,
+    },
+    /// Refused: the region has no lock of this number.
+    #[error("lock {lock} does not exist: give {}, or open the region with more locks", below(*locks))]
+    UnknownLock {
+        /// The number as given.
+        lock: u32,
+        /// Locks of the region.
+        locks: u32,
     },
     /// Refused: the range ends before it begins.
     #[error("the range from index {start} on ends before it begins: give one that does not")]
@@ -71,8 +77,9 @@ pub enum Error {
     Overlap,
     /// Refused: the pages of an access do not fit the mirror together, or are more than can be edited at once.
     #[error(
-        "the {needed} pages of the access do not fit the memory together, which has room for {found}, and for one of \
-         the pages with the same number modulo mirror_pages: access fewer, or raise mirror_pages or edited_pages"
+        "the access needs {needed} pages, and {found} fit: pages with one number modulo mirror_pages displace each \
+         other, and a range must not cross a multiple of mirror_pages; split the access, or raise mirror_pages or \
+         edited_pages"
     )]
     Pages {
         /// Pages of the access.
@@ -317,6 +324,10 @@ impl ConfigError {
 
 fn held(is_held: bool) -> &'static str {
     if is_held { "held by this rank: release it first" } else { "not held: acquire it first" }
+}
+
+fn below(count: u32) -> impl fmt::Display {
+    range(0, count.saturating_sub(1).into())
 }
 
 fn range(min: u64, max: u64) -> impl fmt::Display {

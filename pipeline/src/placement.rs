@@ -182,7 +182,7 @@ impl Placement {
     /// Returns the error of an owner that the job does not have.
     #[must_use]
     pub fn missing(&self, owner: Owner) -> Error {
-        Error::Number { what: "owner", number: owner.0.into(), count: self.owners.into() }
+        Error::UnknownOwner { owner: owner.0, owners: self.owners }
     }
 
     /// Returns the index of the element with this number in an owner's part.

@@ -108,7 +108,8 @@ fn simulate(
 mod tests {
     use super::*;
 
-    /// As in the paper: PIPE is ahead of ORIG, and two buffers suffice. The one-sided protocol is ahead of both.
+    /// PIPE is ahead of ORIG and two buffers suffice, as in the paper, here at small sizes. The one-sided protocol is
+    /// ahead of both.
     #[test]
     fn one_sided_before_pipe_before_orig() {
         let costs = Costs { flop_ps: 2_000, byte_ps: 1_000, handler_ns: 10_000 };

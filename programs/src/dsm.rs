@@ -174,7 +174,7 @@ impl Options {
             ),
             Program::Ocean { side } => (
                 (18..=(1 << 13) + 2).contains(&side) && (side - 2).is_power_of_two(),
-                "give a --side of a power of two from 16 to 8192, plus 2 for the border",
+                "give a --side of 2 more than a power of two from 16 to 8192",
             ),
             Program::Barnes { bodies } => {
                 ((1..=1 << 20).contains(&bodies), "give --bodies of 1 to 1048576")

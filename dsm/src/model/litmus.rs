@@ -283,6 +283,10 @@ fn detects_defects() {
         (Mutant::DropsLastWait, TWO_BARRIERS),
         (Mutant::SkipsNotices, TRIED),
         (Mutant::SendsNoPages, OVERWRITES_BEHIND),
+        (Mutant::SendsNoPages, BY_BARRIER),
+        (Mutant::SendsNoPages, THREE_AT_BARRIER),
+        (Mutant::SendsNoPages, LOCK_AND_BARRIER),
+        (Mutant::KeepsLists, LOCK_AND_BARRIER),
         (Mutant::HidesStores, MESSAGE.with_reach(2)),
     ] {
         finds(mutant, litmus);

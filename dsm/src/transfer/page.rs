@@ -10,7 +10,7 @@ use crate::directory::{Role, TOLD_HEAD, TOLD_PAGES, holders};
 use crate::edit::Change;
 use crate::memory::copy;
 
-/// The part of the atomic by which a rank registers in the directory.
+/// The post id of the atomic by which a rank registers in the directory.
 pub(super) const REGISTER: u8 = 1;
 
 /// Reads a page, and registers as a reader of it beside that if there is a directory.
