@@ -1,6 +1,6 @@
 //! The limits of a transport: READs, WRITEs, compare-and-swaps and fetch-and-adds of random words, by
-//! size and by operations in flight, without a table; and single operations, each of
-//! which ends before the next one begins.
+//! size and by operations in flight, without a table; and single operations, each of which ends
+//! before the next one begins.
 
 use core::hint::black_box;
 use core::ops::{Range, RangeInclusive};

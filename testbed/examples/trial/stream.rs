@@ -1,6 +1,7 @@
 //! Rank 0 operates on rank 1's window without a pause while the test bed injects a fault into rank
 //! 1, its machine or the network. Rank 0 must see what `--expect` says. Rank 0 prints its progress,
-//! so that the test bed waits for events and not for a time. Or it injects the fault while engines are opened.
+//! so that the test bed waits for events and not for a time. Or it injects the fault while
+//! engines are opened.
 
 use core::time::Duration;
 use std::path::PathBuf;
