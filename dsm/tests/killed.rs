@@ -179,7 +179,8 @@ fn read(region: &mut Rank) -> Result<(), OperationError> {
 fn by_cpu(name: &str, call: fn(&mut Rank) -> Result<(), OperationError>) {
     let send = |region: &mut Rank| {
         region.edit(90_000..90_001)?[0] += 1;
-        region.start_barrier()
+        region.start_barrier()?;
+        region.poll().map(drop)
     };
     let victim = |_: &mut Rank, job: &mut Job| job.barrier().unwrap();
     run_with(Config { mirror_pages: 1, ..CONFIG }, name, victim, |mut region, job| {
