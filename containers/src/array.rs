@@ -298,7 +298,7 @@ where
     /// Returns the smallest element. Collective.
     ///
     /// # Errors
-    /// [`CollectiveError`].
+    /// [`CollectiveError`]: a rank is lost or in another call, or its part failed.
     pub fn min(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<V, CollectiveError> {
         self.extreme(exchange, "min", u64::MAX)
     }
@@ -306,7 +306,7 @@ where
     /// Returns the largest element. Collective.
     ///
     /// # Errors
-    /// [`CollectiveError`].
+    /// [`CollectiveError`]: a rank is lost or in another call, or its part failed.
     pub fn max(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<V, CollectiveError> {
         self.extreme(exchange, "max", 0)
     }
@@ -334,7 +334,7 @@ where
     /// Returns the sum of all elements, at most `u64::MAX`. Collective.
     ///
     /// # Errors
-    /// [`CollectiveError`].
+    /// [`CollectiveError`]: a rank is lost or in another call, or its part failed.
     pub fn sum(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<u64, CollectiveError> {
         let mut call = self.collective(exchange, "sum")?;
         call.sum(Ok(self.local().fold(0, |sum: u64, (_, value)| sum.saturating_add(value))))

@@ -108,7 +108,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Filter<T, S> {
     /// too. Blocks as [`insert`](Self::insert) does.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error::Failed`] or [`Error::Fault`]: the operation failed, or the engine did.
     #[inline]
     pub fn contains(&mut self, key: u64) -> Result<bool, Error> {
         self.call(&key, Action::Find)

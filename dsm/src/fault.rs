@@ -95,7 +95,7 @@ impl Protection {
     /// Checks that the kernel has this protection for the process.
     ///
     /// # Errors
-    /// [`Error::System`].
+    /// [`Error::System`] if the kernel refuses it.
     pub fn check(self) -> Result<(), Error> {
         match self {
             Self::Mprotect => Ok(()),

@@ -22,7 +22,7 @@ impl Affinity {
     /// Reads the calling thread's mask. Call it in `main`, before anything pins.
     ///
     /// # Errors
-    /// [`Error::Affinity`].
+    /// [`Error::Affinity`] if the kernel refuses the query.
     pub fn take() -> Result<Self, Error> {
         let allowed = current_mask().map_err(|errno| Error::Affinity { errno })?;
         Ok(Self { allowed })

@@ -43,7 +43,7 @@ pub enum Sharing {
 /// those of the node nearest to it, and so on.
 ///
 /// # Errors
-/// [`Error`].
+/// [`Error::TooManyRanks`], [`Error::UnknownNode`] for `near`, [`Error::NoCpu`] if no CPU is allowed.
 pub fn place(
     topology: &Topology,
     allowed: &CpuSet,

@@ -169,7 +169,7 @@ where
     /// Fails an operation that the CPU would run, once the transport is known to be dead.
     ///
     /// # Errors
-    /// [`Error::Fault`].
+    /// [`Error::Fault`] if the engine is dead.
     #[inline(always)]
     pub fn check_fault(&mut self) -> Result<(), Error> {
         match self.pipeline.fault() {
@@ -181,7 +181,7 @@ where
     /// Polls the transport after some operations by the CPU, because only a poll detects lost owners.
     ///
     /// # Errors
-    /// [`Error::Storage`].
+    /// [`Error::Storage`] if the storage has become shorter.
     #[inline(always)]
     pub fn poll_sometimes(&mut self) -> Result<(), Error> {
         self.unpolled += 1;
@@ -305,7 +305,7 @@ where
     /// Returns the number of elements in the whole structure. Collective.
     ///
     /// # Errors
-    /// [`CollectiveError`].
+    /// [`CollectiveError`]: a rank is lost or in another call, or its part failed.
     pub fn len(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<u64, CollectiveError> {
         self.sum_parts(exchange, "len", K::count)
     }
@@ -313,7 +313,7 @@ where
     /// Returns the sum over all owners of what `count` returns for the window of each. Collective.
     ///
     /// # Errors
-    /// [`CollectiveError`].
+    /// [`CollectiveError`]: a rank is lost or in another call, or its part failed.
     pub fn sum_parts(
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),

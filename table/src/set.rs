@@ -215,7 +215,7 @@ where
     /// table, for each inner node.
     ///
     /// # Errors
-    /// [`CollectiveError`].
+    /// [`CollectiveError`]: a rank is lost or in another call, or its part failed.
     pub fn occupied(
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
@@ -228,7 +228,7 @@ where
     /// Returns the load factor: the fraction of occupied buckets in the whole table, 0 to 1.
     ///
     /// # Errors
-    /// [`CollectiveError`].
+    /// [`CollectiveError`]: a rank is lost or in another call, or its part failed.
     #[allow(clippy::cast_precision_loss)]
     pub fn load_factor(
         &mut self,

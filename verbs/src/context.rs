@@ -119,7 +119,7 @@ impl Context {
     /// Queries the model and firmware of the device.
     ///
     /// # Errors
-    /// [`VerbFailed`].
+    /// [`VerbFailed`] with the code of the query.
     pub fn identity(&self) -> Result<DeviceIdentity, VerbFailed> {
         let attr = self.attributes()?;
         let firmware = attr.fw_ver.map(|byte| byte.to_ne_bytes()[0]);
@@ -136,7 +136,7 @@ impl Context {
     /// Queries the atomics that the device performs by PCI Express.
     ///
     /// # Errors
-    /// [`VerbFailed`].
+    /// [`VerbFailed`] with the code of the query.
     pub fn pci_atomics(&self) -> Result<PciAtomics, VerbFailed> {
         let mut attr = MaybeUninit::<sys::ibv_device_attr_ex>::zeroed();
         // SAFETY: the context is open, and the library fills the struct.
@@ -156,7 +156,7 @@ impl Context {
     /// Queries the device's limits.
     ///
     /// # Errors
-    /// [`VerbFailed`].
+    /// [`VerbFailed`] with the code of the query.
     pub fn limits(&self) -> Result<DeviceLimits, VerbFailed> {
         let attr = self.attributes()?;
         let count = |count: i32| u32::try_from(count).unwrap_or(0);
@@ -252,7 +252,7 @@ impl ProtectionDomain {
     /// Allocates a domain of an open device.
     ///
     /// # Errors
-    /// [`VerbFailed`].
+    /// [`VerbFailed`] with the code of the verb.
     pub fn new(context: &Context) -> Result<Self, VerbFailed> {
         // SAFETY: the context is open while the domain holds it.
         let domain = unsafe { (context.verbs().ibv_alloc_pd)(context.as_ptr()) };

@@ -302,7 +302,7 @@ impl QueuePair<ReadyToReceive> {
     /// RTR before the first one is posted.
     ///
     /// # Errors
-    /// [`VerbFailed`].
+    /// [`VerbFailed`] with the code of the transition.
     pub fn ready_to_send(mut self, path: &Path) -> Result<QueuePair<ReadyToSend>, VerbFailed> {
         let mut attr = no_attributes();
         attr.qp_state = sys::IBV_QPS_RTS;
@@ -384,7 +384,7 @@ impl QueuePair<ReadyToSend> {
     /// peer's requests are not answered any more. This is a control verb, not for the data path.
     ///
     /// # Errors
-    /// [`VerbFailed`].
+    /// [`VerbFailed`] with the code of the transition.
     pub fn fail(&mut self) -> Result<(), VerbFailed> {
         let mut attr = no_attributes();
         attr.qp_state = sys::IBV_QPS_ERR;

@@ -204,7 +204,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<()> {
     report.transport.extend(profile.given().map(|(quantity, Given { value, kind, source })| {
         format!("{} = {value}, {kind}: {source}", quantity.name)
     }));
-    args.tell_parameters(&mut report, &profile);
+    args.add_parameters(&mut report, &profile);
     let rows = args.all(&runs, at_once)?;
     report.summary = verdict::summary(&args, &profile, &rows);
     report.note(verdict::notes(&args, &profile, &rows));
@@ -255,7 +255,7 @@ impl SimulateArgs {
         self.truncate_us || self.paper_figures
     }
 
-    fn tell_parameters(&self, report: &mut RunReport, profile: &Profile) {
+    fn add_parameters(&self, report: &mut RunReport, profile: &Profile) {
         report.parameter("profile", profile.name());
         report.parameter("of_the_papers", verdict::is_papers_setup(self, profile));
         report.parameter("truncate_us", self.truncates());

@@ -29,14 +29,14 @@ fn main() {
         false => Plan::Ignore("needs root, to become another user"),
     };
     probeline_exchange::testing::run(&[
-        (KILL, Plan::Run(a_killed_owner_is_named_and_leaves_nothing)),
-        (FORBID, Plan::Run(the_data_path_makes_no_system_call)),
+        (KILL, Plan::Run(names_killed_owner)),
+        (FORBID, Plan::Run(data_path_makes_no_system_call)),
         ("another_user_cannot_open_the_memory", other_user),
     ]);
 }
 
-const KILL: &str = "a_killed_owner_is_named_and_leaves_nothing";
-const FORBID: &str = "the_data_path_makes_no_system_call";
+const KILL: &str = "names_killed_owner";
+const FORBID: &str = "data_path_makes_no_system_call";
 
 fn open(job: &mut Job) -> Engine {
     Builder::new(Sizes::new(WINDOW_WORDS).with_slots(4, 16).with_depth(8)).open(job).unwrap()
@@ -142,7 +142,7 @@ const MAX_DETECTION: Duration = Duration::from_secs(1);
 /// the machine ran other processes.
 const MAX_TURN: Duration = Duration::from_millis(1);
 
-fn a_killed_owner_is_named_and_leaves_nothing() {
+fn names_killed_owner() {
     let seed = now_ns();
     let mut dice = Dice(seed | 1);
     let mut worst_us = 0;
@@ -235,7 +235,7 @@ fn names_left_behind() -> Vec<String> {
 
 /// Exercises, on rank 1, the whole data path, up to the loss of rank 2, under a filter that would kill
 /// it at its first system call. Rank 2 finally makes a system call, to prove that the filter works.
-fn the_data_path_makes_no_system_call() {
+fn data_path_makes_no_system_call() {
     const DONE: i32 = 42;
     let mut job = probeline_exchange::testing::start(FORBID, 3);
     let mut stream = Stream::new(open(&mut job), 0x5eed);

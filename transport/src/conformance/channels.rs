@@ -36,25 +36,25 @@ impl Case {
         let plan = [BUSY, self.sizes];
         let inner = Splitter::new(&mut outer, plan, &mut inner_storage).map_err(|e| unsplit(&e))?;
         let [inner_busy, tested] = inner.channels().ok_or(Failure("no channels".into()))?;
-        let mut beside = Beside {
+        let mut joined = Joined {
             tested,
             busy: BusyChannel::new(busy),
             inner_busy: BusyChannel::new(inner_busy),
         };
-        let verdict = self.run(&mut configure(Rig::new(&mut beside, exchange)))?;
-        let wrong = beside.busy.wrong.or(beside.inner_busy.wrong);
+        let verdict = self.run(&mut configure(Rig::new(&mut joined, exchange)))?;
+        let wrong = joined.busy.wrong.or(joined.inner_busy.wrong);
         wrong.map_or(Ok(verdict), |wrong| Err(Failure(format!("on a busy channel: {wrong:?}"))))
     }
 }
 
 /// The channel under test, whose polls drive the others.
-struct Beside<A, B, C> {
+struct Joined<A, B, C> {
     tested: A,
     busy: BusyChannel<B>,
     inner_busy: BusyChannel<C>,
 }
 
-impl<A: Transport, B: Transport, C: Transport> Transport for Beside<A, B, C> {
+impl<A: Transport, B: Transport, C: Transport> Transport for Joined<A, B, C> {
     forward_transport!(tested: caps, geometry, in_flight, post, kick);
     forward_transport!(tested: landed, staged, window, direct);
 
