@@ -86,7 +86,7 @@ impl TuneArgs {
         ];
         if self.direct() {
             notes.push(format!(
-                "direct: C, M, ahead and one-rt have no effect; a batch has {BATCHED_BY_CPU} in flight"
+                "direct: C, M, ahead, one-rt and a cache have no effect; a batch has {BATCHED_BY_CPU} in flight"
             ));
         }
         let (operations, wanted) = (self.operations(), self.wanted_operations());

@@ -10,7 +10,7 @@ use super::candidate::{candidates, complexity};
 use super::{Goal, TuneArgs};
 use crate::failure::{Failure, Result};
 
-/// Candidates without a cache in the last rounds, where each also has one.
+/// Candidates without a cache in the last rounds, where each that posts also has one.
 const FINALISTS: usize = 8;
 /// The operations of the first runs as a share of those of the last ones.
 const FIRST_RUN_DIVISOR: u32 = 16;
@@ -81,9 +81,12 @@ impl TuneArgs {
             left = timings.into_iter().map(|timing| timing.candidate).collect();
             operations = (2 * operations).min(self.operations());
         }
-        let cache_entries = self.cache_entries();
-        let cached = |plain: &Tuning| Tuning { cache_entries, ..plain.clone() };
-        left.extend(left.iter().map(cached).collect::<Vec<_>>());
+        // The CPU itself asks no cache.
+        if !self.direct() {
+            let cache_entries = self.cache_entries();
+            let cached = |plain: &Tuning| Tuning { cache_entries, ..plain.clone() };
+            left.extend(left.iter().map(cached).collect::<Vec<_>>());
+        }
         left.push(self.paper());
         let doing = "the last candidates";
         let mut finalists = bench.rounds(&left, self.rounds, self.operations(), doing, exchange)?;
