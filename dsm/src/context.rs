@@ -103,7 +103,7 @@ pub struct Context<M> {
 }
 
 /// Leaves out the counters of operations, except for that of barriers: a scenario has fewer fetches and flushes than
-/// [`PER_POLL`](crate::region::PER_POLL).
+/// `PER_POLL`.
 impl<M: Hash> Hash for Context<M> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self { memory, layout, me, max_lock_reads, log, edited, task, failed, opened, stats } =

@@ -24,7 +24,7 @@ pub(crate) const NAME: &str = "Region";
 /// Results that one poll takes.
 const RESULTS: usize = 4;
 /// Fetched pages, or flushes, between two polls that only look for lost ranks.
-pub(crate) const PER_POLL: u64 = 64;
+const PER_POLL: u64 = 64;
 
 /// An array of elements `T` that all ranks share, over an engine `E`, with storage `S` for operations in flight
 /// and private memory `M`.
