@@ -459,6 +459,8 @@ mod tests {
     use crate::ucx::{Builder, Progress};
 
     const PERIOD: Duration = Duration::from_millis(300);
+    /// Longer than a few periods on a busy machine.
+    const LIMIT: Duration = Duration::from_secs(60);
 
     /// Over tcp owner 1 answers only when it polls.
     #[test]
@@ -468,19 +470,24 @@ mod tests {
             let builder = Builder::new(Sizes::new(64).with_depth(2)).tls(Some("tcp"));
             (builder.progress(Progress::Caller).open(&mut member).unwrap(), member.me())
         };
+        // Owner 1 answers while it opens its engine.
         let (end, ended) = mpsc::channel::<()>();
+        let (silence, is_silent) = mpsc::channel();
         let silent = thread::spawn(move || {
             let engine = open(second);
+            silence.send(()).unwrap();
             ended.recv().unwrap_err();
             drop(engine);
         });
         let (mut engine, me) = open(first);
+        is_silent.recv().unwrap();
         engine.waits = Waits::new(2, PERIOD);
         let start = Instant::now();
         let owner = Owner(1);
         engine.fetch_add(Token(7), RemoteWord { owner, index: 0 }, 1).unwrap();
         let (mut own, mut failed) = (0, Vec::new());
         let fault = loop {
+            assert!(start.elapsed() < LIMIT, "the wait was not bounded");
             // Operations that complete do not hide one that waits.
             own += u32::from(
                 engine.fetch_add(Token(8), RemoteWord { owner: me, index: 0 }, 1).is_ok(),
