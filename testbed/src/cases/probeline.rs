@@ -147,7 +147,6 @@ const DSM: &[(&str, &str)] = &[
     ("dsm lu --side 64 --in-rows", VERIFIED),
     ("dsm ocean --side 34 --page-size 512", VERIFIED),
     ("dsm barnes --bodies 100", VERIFIED),
-    ("dsm lu --side 32 --in-rows --protocol orig", VERIFIED),
     ("dsm lu --side 32 --in-rows --protocol pipe", VERIFIED),
 ];
 
