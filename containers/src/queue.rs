@@ -138,8 +138,8 @@ where
     /// # Errors
     /// [`Error::Unfinished`] if the push of the oldest ticket has not ended after 64 READs: pop again
     /// later, or [`skip`](Self::skip) the ticket if the rank of its push is lost. [`Error::Contended`] if
-    /// other pops were faster 64 times. [`Error::UnknownOwner`]. Otherwise the operation failed, and it is unknown whether it has
-    /// taken a value.
+    /// other pops were faster 64 times; [`Error::UnknownOwner`]. Otherwise the operation failed, and it is
+    /// unknown whether it has taken a value.
     pub fn pop(&mut self, host: Owner) -> Result<Option<V>, Error> {
         match self.call(&host, Action::Pop)? {
             Outcome::Popped(value) => Ok(Some(value)),

@@ -185,7 +185,7 @@ impl Config {
         }
         let turn = layout.page_bytes().saturating_mul(layout.frames as usize);
         if layout.frames < layout.page_count && !turn.is_multiple_of(size_of::<T>()) {
-            let why = "mirror_pages below the pages of the region must hold a whole number of elements: choose another number";
+            let why = "mirror_pages, if fewer than all, must hold a whole number of elements: choose another number";
             return Err(ConfigError::Invalid(why));
         }
         if self.in_windows {

@@ -243,7 +243,8 @@ where
     ///
     /// # Errors
     /// [`CollectiveError`]: an operation failed here, before or now, or [`CollectiveError::PartFailed`] if one
-    /// failed on another rank, or [`CollectiveError::OtherBarrier`]. Then each rank's region refuses everything; after other barriers close both regions.
+    /// failed on another rank, or [`CollectiveError::OtherBarrier`]. Then each rank's region refuses everything; after other
+    /// barriers close both regions.
     /// With [`Error::LockWait`] of an acquire that was started, all ranks have passed the barrier, and this one still
     /// waits for its lock: acquire it again.
     pub fn barrier(&mut self, job: &mut (impl Exchange + ?Sized)) -> Result<(), CollectiveError> {

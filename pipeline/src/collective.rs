@@ -57,7 +57,7 @@ pub enum CollectiveError {
          these regions"
     )]
     OtherBarrier {
-        /// The owner.
+        /// The first owner at another barrier.
         owner: Owner,
     },
     /// An owner opened the structure with different parameters.
