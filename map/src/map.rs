@@ -43,6 +43,9 @@ pub struct Map<T, S, K: Plain, V: Plain>(Structure<T, S, Entries<K, V>>);
 
 probeline_pipeline::front!([K: Plain, V: Plain] Map<K, V>, Entries<K, V>);
 
+/// Values that one update computes at most, because other clients change the key meanwhile.
+const MAX_ATTEMPTS: u32 = 64;
+
 impl<T, S, K, V> Map<T, S, K, V>
 where
     T: Transport,
@@ -321,34 +324,7 @@ where
     pub fn is_direct(&self) -> bool {
         self.context().is_direct
     }
-}
 
-impl<T, S, K, V> Host for Map<T, S, K, V>
-where
-    T: Transport,
-    S: AsMut<[Operation<K, V>]>,
-    K: Plain,
-    V: Plain,
-{
-    type Transport = T;
-    type Storage = S;
-    type Kind = Entries<K, V>;
-
-    fn structure(&mut self) -> &mut Structure<T, S, Entries<K, V>> {
-        &mut self.0
-    }
-}
-
-/// Values that one update computes at most, because other clients change the key meanwhile.
-const MAX_ATTEMPTS: u32 = 64;
-
-impl<T, S, K, V> Map<T, S, K, V>
-where
-    T: Transport,
-    S: AsMut<[Operation<K, V>]>,
-    K: Plain,
-    V: Plain,
-{
     /// Stores what `change` makes of the value of `key`, or of `None` if the key has no value.
     ///
     /// Atomic: between the read of the value that `change` has got last and the write no other write of
@@ -390,5 +366,21 @@ where
             }
         }
         Ok(Written::Dropped)
+    }
+}
+
+impl<T, S, K, V> Host for Map<T, S, K, V>
+where
+    T: Transport,
+    S: AsMut<[Operation<K, V>]>,
+    K: Plain,
+    V: Plain,
+{
+    type Transport = T;
+    type Storage = S;
+    type Kind = Entries<K, V>;
+
+    fn structure(&mut self) -> &mut Structure<T, S, Entries<K, V>> {
+        &mut self.0
     }
 }
