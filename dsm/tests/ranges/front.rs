@@ -1,4 +1,4 @@
-//! What a program calls: a region with its private memory, or in windows.
+//! The calls of a program: to a region with private memory, or to one in windows.
 
 use super::*;
 
