@@ -49,8 +49,8 @@ pub enum OpError {
         /// The error number (errno(3)).
         errno: i32,
     },
-    /// The operation has completed, but the transport lost its result: a defect of the transport.
-    #[error("the transport lost its result, which is a defect; please report it")]
+    /// The device completed an atomic without its result, as Soft-RoCE does after some lost packets.
+    #[error("the device completed it without a result, as Soft-RoCE may after lost packets")]
     NoResult,
     /// The backend's own status, as the device gave it.
     #[error("the device reported status {code}")]

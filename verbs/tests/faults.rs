@@ -115,6 +115,8 @@ fn maps_statuses_to_errors() {
         (IBV_WC_LOC_PROT_ERR, OpError::Device { code: IBV_WC_LOC_PROT_ERR }),
         (IBV_WC_FATAL_ERR, OpError::Device { code: IBV_WC_FATAL_ERR }),
         (4711, OpError::Device { code: 4711 }),
+        // The device reports success, and has not carried out the request.
+        (IBV_WC_SUCCESS, OpError::NoResult),
         (u32::MAX, OpError::Device { code: u32::MAX }),
     ] {
         let (fabric, _, mut engines) = broken(|faults| faults.status = Some((3, status)));

@@ -70,7 +70,7 @@ impl Engine {
             match operation.kind {
                 Kind::Read(slot) | Kind::Write(slot) => slots.release(slot),
                 Kind::Atomic => {
-                    let Some(value) = results.get(operation.index) else { return false };
+                    let Some(value) = results.take(operation.index) else { return false };
                     place.result = Ok(value);
                     true
                 }
@@ -126,7 +126,7 @@ impl Engine {
                 self.parts.private.slots.release(slot);
                 Ok(0)
             }
-            Kind::Atomic => self.parts.private.completing().0.get(index).ok_or(OpError::NoResult),
+            Kind::Atomic => self.parts.private.completing().0.take(index).ok_or(OpError::NoResult),
         };
         let result = result.and(value);
         if let Err(error) = result {

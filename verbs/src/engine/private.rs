@@ -10,6 +10,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use probeline_transport::SetupError;
+use probeline_transport::engine::setup::random;
 use probeline_transport::engine::{InFlight, Memory as HeapMemory, PrivateMemory, Releases, Slots};
 use probeline_transport::{LINE_BYTES, LINE_WORDS, Sizes, SlotRange};
 use volatile::VolatilePtr;
@@ -90,18 +91,24 @@ pub(super) struct Results<'a> {
     words: &'a [AtomicU64],
     /// The index of the first of them.
     first: u64,
+    /// The value of a word that has not received one.
+    absent: u64,
 }
 
 impl Results<'_> {
-    /// Returns the old value of the completed operation `index`; `None` if it has no result word.
+    /// Takes the old value of the completed operation `index`; `None` if the device has not written
+    /// it, as Soft-RoCE after some lost packets (`firmware-notes/soft-roce.md`).
     #[inline]
-    pub(super) fn get(&self, index: u32) -> Option<u64> {
+    pub(super) fn take(&self, index: u32) -> Option<u64> {
         let at = usize::try_from(self.first + u64::from(index)).ok()?;
-        let word = NonNull::from(self.words.get(at)?).cast::<u64>();
-        // SAFETY: only the device writes this word of the region, and it has stopped: the operation
-        // has completed. The read is volatile, because the compiler does not know of the device's
-        // writes.
-        Some(unsafe { VolatilePtr::new_restricted(ReadOnly, word) }.read())
+        let word = self.words.get(at)?;
+        // SAFETY: only the device writes this word of the region besides this call, and it has
+        // stopped: the operation has completed. The read is volatile, because the compiler does not
+        // know of the device's writes.
+        let old = unsafe { VolatilePtr::new_restricted(ReadOnly, NonNull::from(word).cast()) };
+        let old: u64 = old.read();
+        word.store(self.absent, Relaxed);
+        (old != self.absent).then_some(old)
     }
 }
 
@@ -116,6 +123,9 @@ pub(super) struct Private {
     first_slot: u64,
     /// The results, by operation.
     results: LocalBlocks,
+    /// The value of a result that is not there: a random one, which no word has but by a chance of
+    /// 2^-64.
+    absent: u64,
     /// The slots, for the device.
     slot_blocks: LocalBlocks,
 }
@@ -140,7 +150,10 @@ impl Private {
         let words = region.words();
         // Every page is backed by memory now, so that the data path takes no page fault.
         words.iter().for_each(|word| word.store(0, Relaxed));
-        let base = words.as_ptr().align_offset(LINE_BYTES) as u64;
+        let (absent, skipped) = (random()?, words.as_ptr().align_offset(LINE_BYTES));
+        let results = words.iter().skip(skipped + LINE_WORDS as usize).take(sizes.depth as usize);
+        results.for_each(|word| word.store(absent, Relaxed));
+        let base = skipped as u64;
         let before = words_before_slots(sizes.depth);
         let slots = usize::try_from(before)
             .ok()
@@ -151,7 +164,7 @@ impl Private {
         let first_slot = base + before;
         let slot_blocks = region.local_blocks(first_slot, sizes.slots, sizes.slot_words);
         let (results, slot_blocks) = results.zip(slot_blocks).ok_or(SetupError::NO_SLOT_MEMORY)?;
-        Ok(Self { slots, base, first_slot, results, slot_blocks })
+        Ok(Self { slots, base, first_slot, results, absent, slot_blocks })
     }
 
     #[inline]
@@ -180,7 +193,8 @@ impl Private {
     #[inline]
     pub(super) fn completing(&mut self) -> (Results<'_>, Releases<'_, InFlight>) {
         let (region, slots) = self.slots.releases();
-        (Results { words: region.words(), first: self.base + OWN_WORDS }, slots)
+        let (first, absent) = (self.base + OWN_WORDS, self.absent);
+        (Results { words: region.words(), first, absent }, slots)
     }
 
     /// Returns the slot range `at` for an operation, which keeps its slot busy until the slot is
