@@ -18,7 +18,7 @@ use crate::tool::Tool;
 const META_PACKAGE: &str = "linux-image-amd64";
 
 /// Modules that the guests need; modprobe finds their dependencies.
-const MODULES: [&str; 9] = [
+const MODULES: [&str; 11] = [
     "virtio_pci",
     "virtio_net",
     "9pnet_virtio",
@@ -28,6 +28,8 @@ const MODULES: [&str; 9] = [
     "ib_uverbs",
     "rdma_ucm",
     "sch_netem",
+    "sch_prio",
+    "cls_u32",
 ];
 
 /// Modules that some kernels have built in or do not need: the CRC that Soft-RoCE requests by name,
@@ -35,7 +37,7 @@ const MODULES: [&str; 9] = [
 const OPTIONAL_MODULES: [&str; 3] = ["crc32_generic", "crc32-pclmul", "dummy"];
 
 /// The version of a cached kernel's content, to be increased when that changes.
-const CACHE_VERSION: u32 = 1;
+const CACHE_VERSION: u32 = 2;
 
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(400);
 

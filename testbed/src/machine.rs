@@ -208,7 +208,22 @@ impl Machine {
         self.output(&command, HANG_TIMEOUT).map(drop)
     }
 
-    /// Removes the rules of [`netem`](Self::netem).
+    /// Applies `rules` as [`netem`](Self::netem) does, but to no answer to a READ or an atomic: the
+    /// packets of RoCE v2 over IPv4 whose operation code, behind 28 bytes of headers, is one of those.
+    pub(crate) fn netem_but_answers(&self, rules: &str) -> Result<()> {
+        let all = "1 ".repeat(16);
+        let answers = ["0x0d 0xff", "0x0e 0xfe", "0x10 0xff", "0x12 0xff"];
+        let filter = "tc filter add dev eth0 parent 1: protocol ip prio 1 u32 match u8";
+        let filters = answers.map(|code| format!("&& {filter} {code} at 28 flowid 1:1"));
+        let command = format!(
+            "tc qdisc replace dev eth0 root handle 1: prio bands 2 priomap {all} && \
+             tc qdisc add dev eth0 parent 1:2 netem {rules} {}",
+            filters.join(" ")
+        );
+        self.output(&command, HANG_TIMEOUT).map(drop)
+    }
+
+    /// Removes the rules of [`netem`](Self::netem) or [`netem_but_answers`](Self::netem_but_answers).
     pub(crate) fn netem_off(&self) -> Result<()> {
         self.output("tc qdisc del dev eth0 root", HANG_TIMEOUT).map(drop)
     }

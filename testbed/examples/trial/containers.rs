@@ -39,6 +39,14 @@ fn wide(key: &u64) -> [u64; 2] {
     [7, *key]
 }
 
+/// Returns 1, and says so, if a result is not what it has to be.
+fn wrong_if_unequal(what: &str, found: u64, expected: u64) -> u64 {
+    if found != expected {
+        println!("{what}: {found}, and {expected} expected");
+    }
+    u64::from(found != expected)
+}
+
 pub(crate) fn run(args: &ContainersArgs) -> Result<()> {
     let mut job = args.job.join(args.keys.to_string())?;
     let keys: Vec<u64> = (0..args.keys).collect();
@@ -54,7 +62,7 @@ pub(crate) fn run(args: &ContainersArgs) -> Result<()> {
     let places: Vec<_> = keys.iter().map(|key| key % 4).collect();
     sums.add_batch(&places, &vec![1_u64; keys.len()])?;
     job.barrier()?;
-    let mut wrong = sums.sum(&mut job)?.abs_diff(ranks * args.keys);
+    let mut wrong = wrong_if_unequal("sum of an array", sums.sum(&mut job)?, ranks * args.keys);
     drop(sums);
 
     let config = counters::Config::for_keys(args.keys, 40);
@@ -63,7 +71,7 @@ pub(crate) fn run(args: &ContainersArgs) -> Result<()> {
     let mut counts = Counters::open(engine, config, operations, &mut job)?;
     ensure!(counts.add_batch(&keys)? == 0, "the counters are full");
     counts.find_phase(&mut job, |finder| {
-        finder.find_all(&keys, |_, found| wrong += u64::from(found.count() != ranks))
+        finder.find_all(&keys, |_, found| wrong += wrong_if_unequal("count", found.count(), ranks))
     })??;
     job.barrier()?;
     drop(counts);
@@ -82,7 +90,8 @@ pub(crate) fn run(args: &ContainersArgs) -> Result<()> {
     }
     values.find_phase(&mut job, |finder| {
         finder.find_all(&keys, |place, found| {
-            wrong += u64::from(found.number() != Some(ranks * (place as u64 + 1)));
+            let value = found.number().unwrap_or_default();
+            wrong += wrong_if_unequal("value of a small map", value, ranks * (place as u64 + 1));
         })
     })??;
     job.barrier()?;
@@ -98,15 +107,20 @@ pub(crate) fn run(args: &ContainersArgs) -> Result<()> {
     let insert = |place: usize| Some(put_once::Action::Insert(place as u64 * ranks + me));
     map.run_all(&wide_keys, insert, |place, outcome| match outcome {
         put_once::Outcome::Inserted => inserted += 1,
-        put_once::Outcome::Found(value) => wrong += u64::from(value / ranks != place as u64),
+        put_once::Outcome::Found(value) => {
+            wrong += wrong_if_unequal("value found by an insert", value / ranks, place as u64);
+        }
         put_once::Outcome::Unfinished => {}
-        put_once::Outcome::Absent | put_once::Outcome::Full => wrong += 1,
+        put_once::Outcome::Absent | put_once::Outcome::Full => {
+            wrong += wrong_if_unequal("room in a put-once map", 0, 1);
+        }
     })?;
     let inserted: u64 = gather(&mut job, inserted)?.iter().sum();
-    wrong += u64::from(inserted != args.keys);
+    wrong += wrong_if_unequal("keys in a put-once map", inserted, args.keys);
     map.find_phase(&mut job, |finder| {
         finder.find_all(&wide_keys, |place, outcome| {
-            wrong += u64::from(outcome.found().is_none_or(|value| value / ranks != place as u64));
+            let value = outcome.found().map_or(u64::MAX, |value| value / ranks);
+            wrong += wrong_if_unequal("value of a put-once map", value, place as u64);
         })
     })??;
     job.barrier()?;
@@ -123,8 +137,10 @@ pub(crate) fn run(args: &ContainersArgs) -> Result<()> {
     let inserted: u64 = gather(&mut job, inserted as u64)?.iter().sum();
     let mut found = vec![false; keys.len()];
     table.find_batch(&wide_keys, &mut found)?;
-    wrong += inserted.abs_diff(args.keys) + table.len(&mut job)?.abs_diff(args.keys);
-    wrong += found.iter().filter(|found| !**found).count() as u64;
+    let found = found.iter().filter(|found| **found).count() as u64;
+    wrong += wrong_if_unequal("wide keys inserted", inserted, args.keys)
+        + wrong_if_unequal("wide keys in the table", table.len(&mut job)?, args.keys)
+        + wrong_if_unequal("wide keys found", found, args.keys);
     job.barrier()?;
     drop(table);
 
@@ -141,7 +157,7 @@ pub(crate) fn run(args: &ContainersArgs) -> Result<()> {
         }
     }
     messages.flush(&mut job, |_, key| sum += key)?;
-    wrong += u64::from(sum != ranks * keys.iter().sum::<u64>());
+    wrong += wrong_if_unequal("sum of messages", sum, ranks * keys.iter().sum::<u64>());
 
     let all: u64 = gather(&mut job, wrong)?.iter().sum();
     if job.me() == Owner(0) {
