@@ -100,12 +100,21 @@ fn links_resolve() {
 }
 
 /// With `--help` at its end, the whole command is parsed, including the values of its options, and
-/// nothing is executed.
+/// nothing is executed. A recipe of just is in the justfile.
 #[test]
 fn commands_parse() {
     let (mut count, mut wrong) = (0, Vec::new());
+    let justfile = fs::read_to_string(top().join("justfile")).unwrap();
+    let is_recipe = |name: &str| {
+        let rest = justfile.lines().filter_map(|line| line.strip_prefix(name));
+        name.starts_with('-') || rest.into_iter().any(|rest| rest.starts_with([' ', ':']))
+    };
     for (path, text) in pages() {
         for span in code(&text) {
+            let recipe = span.strip_prefix("just ").and_then(|rest| rest.split(' ').next());
+            if recipe.is_some_and(|name| !is_recipe(name)) {
+                wrong.push(format!("{}: `{span}`: no such recipe", path.display()));
+            }
             let Some(arguments) = arguments(&span) else { continue };
             let arguments: Vec<&str> = arguments.into_iter().chain(["--help"]).collect();
             let Ended { code, stdout, stderr, .. } = run(&arguments);
