@@ -9,7 +9,7 @@ use probeline::transport::{Exchange, Owner};
 
 use crate::job::Members;
 use crate::map::probeline_map;
-use crate::operations::{Ended, Outcomes, Place, Run, Started, Submit, Told, copy};
+use crate::operations::{Ended, Outcomes, Place, Run, Started, Submit, ToC, copy};
 use crate::status::Error;
 use crate::status::probeline_outcome::{self, PROBELINE_ABSENT, PROBELINE_FOUND};
 use crate::structure::{self, Engine, Typed};
@@ -223,8 +223,8 @@ impl<K: Plain, V: Plain> Cache for Opened<K, V> {
     }
 }
 
-impl<V: Plain> Told for Outcome<V> {
-    fn told(&self) -> (probeline_outcome, Option<&[u8]>) {
+impl<V: Plain> ToC for Outcome<V> {
+    fn to_c(&self) -> (probeline_outcome, Option<&[u8]>) {
         match self {
             Self::Hit(value) => (PROBELINE_FOUND, Some(value.bytes())),
             Self::Miss => (PROBELINE_ABSENT, None),

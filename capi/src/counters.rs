@@ -10,7 +10,7 @@ use probeline::pipeline::Tag;
 
 use crate::call::{call, put, room, slice};
 use crate::job::{Members, probeline_job};
-use crate::operations::{Keyed, Sizes, Started, Submit, Told, poll, submit};
+use crate::operations::{Keyed, Sizes, Started, Submit, ToC, poll, submit};
 use crate::options::Allowed::{Flag, Range};
 use crate::options::{self, Extensible, MAX_KEYS, MAX_OPERATIONS, Options, options};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
@@ -51,8 +51,8 @@ pub struct probeline_counters(());
 
 type Opened = counters::Counters<Engine, Vec<Operation>>;
 
-impl Told for Outcome {
-    fn told(&self) -> (probeline_outcome, Option<&[u8]>) {
+impl ToC for Outcome {
+    fn to_c(&self) -> (probeline_outcome, Option<&[u8]>) {
         match self {
             Self::Was(count) => (probeline_outcome::PROBELINE_FOUND, Some(count.bytes())),
             Self::New => (probeline_outcome::PROBELINE_ABSENT, Some(0_u64.bytes())),

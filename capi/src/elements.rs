@@ -9,7 +9,7 @@ use probeline::pipeline::Tag;
 use probeline::transport::Exchange;
 
 use crate::array::{PROBELINE_MAX, PROBELINE_MIN, probeline_array};
-use crate::operations::{Ended, Outcomes, Place, Run, Started, Submit, Told, copy};
+use crate::operations::{Ended, Outcomes, Place, Run, Started, Submit, ToC, copy};
 use crate::status::{Error, probeline_outcome};
 use crate::structure::{Engine, Typed};
 
@@ -56,13 +56,13 @@ pub(crate) trait Elements: Run<probeline_array> {
 
 pub(crate) type Opened<V> = Array<Engine, Vec<Operation<V>>, V>;
 
-impl<V: Plain + Told> Submit<probeline_array> for Typed<Opened<V>> {
+impl<V: Plain + ToC> Submit<probeline_array> for Typed<Opened<V>> {
     fn submit(&mut self, tag: Tag, access: Access, index: &[u64], operand: &[u8]) -> Started {
         self.front.submit(tag, &index[0], access.action(operand))
     }
 }
 
-impl<V: Plain + Told> Run<probeline_array> for Typed<Opened<V>> {
+impl<V: Plain + ToC> Run<probeline_array> for Typed<Opened<V>> {
     fn run(&mut self, access: Access, index: &[u64], operand: &[u8], before: Place<'_>) -> Ended {
         let value = self.front.call(&index[0], access.action(operand))?;
         if !before.is_empty() {
@@ -96,7 +96,7 @@ impl<V: Plain + Told> Run<probeline_array> for Typed<Opened<V>> {
     }
 }
 
-impl<V: Plain + Told> Elements for Typed<Opened<V>> {
+impl<V: Plain + ToC> Elements for Typed<Opened<V>> {
     fn fill(&mut self, value: &[u8], exchange: &mut dyn Exchange) -> Result<(), Error> {
         Ok(self.front.fill(&V::from_bytes(value), exchange)?)
     }

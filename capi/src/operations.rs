@@ -206,19 +206,19 @@ pub(crate) fn copy(value: &[u8], to: Place<'_>) {
 }
 
 /// Outcome of an operation of the library, as the program learns it.
-pub(crate) trait Told {
+pub(crate) trait ToC {
     /// Returns the outcome, and its value if it has one. Values of one kind of operation have one size.
-    fn told(&self) -> (probeline_outcome, Option<&[u8]>);
+    fn to_c(&self) -> (probeline_outcome, Option<&[u8]>);
 }
 
-impl Told for u64 {
-    fn told(&self) -> (probeline_outcome, Option<&[u8]>) {
+impl ToC for u64 {
+    fn to_c(&self) -> (probeline_outcome, Option<&[u8]>) {
         (probeline_outcome::PROBELINE_FOUND, Some(self.bytes()))
     }
 }
 
-impl<const N: usize> Told for Bytes<N> {
-    fn told(&self) -> (probeline_outcome, Option<&[u8]>) {
+impl<const N: usize> ToC for Bytes<N> {
+    fn to_c(&self) -> (probeline_outcome, Option<&[u8]>) {
         (probeline_outcome::PROBELINE_FOUND, Some(self.bytes()))
     }
 }

@@ -10,7 +10,7 @@ use probeline::transport::Owner;
 
 use crate::call::{call, product, room, slice};
 use crate::job::{Members, probeline_job};
-use crate::operations::{Keyed, Place, Sizes, Started, Submit, Told, copy, poll, submit};
+use crate::operations::{Keyed, Place, Sizes, Started, Submit, ToC, copy, poll, submit};
 use crate::options::Allowed::Range;
 use crate::options::{self, Extensible, MAX_KEYS, MAX_OPERATIONS, Options, options};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
@@ -182,8 +182,8 @@ impl<V: Plain> Queue for Typed<Opened<V>, Own<V>> {
     }
 }
 
-impl<V: Plain> Told for Outcome<V> {
-    fn told(&self) -> (probeline_outcome, Option<&[u8]>) {
+impl<V: Plain> ToC for Outcome<V> {
+    fn to_c(&self) -> (probeline_outcome, Option<&[u8]>) {
         match self {
             Self::Pushed(_) => (probeline_outcome::PROBELINE_INSERTED, None),
             Self::Full => (probeline_outcome::PROBELINE_FULL, None),

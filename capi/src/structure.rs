@@ -14,7 +14,7 @@ use probeline::transport::{Call, Exchange, Sizes, Transport, forward_transport};
 use crate::call::{call, out, put};
 use crate::handle::{Abandon, Handle};
 use crate::job::{Members, Opened, Shared, members, probeline_job, with_shared};
-use crate::operations::{Room, Submissions, Submitted, Told};
+use crate::operations::{Room, Submissions, Submitted, ToC};
 use crate::options::{self, Options};
 use crate::status::probeline_outcome::PROBELINE_ABSENT;
 use crate::status::{Error, probeline_finished, probeline_status};
@@ -106,7 +106,7 @@ where
     S: DerefMut<Target = Front<K>> + 'static,
     B: 'static,
     K: Kind,
-    OutcomeOf<K>: Told,
+    OutcomeOf<K>: ToC,
 {
     fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64, Error> {
         Ok(self.front.deref_mut().len(exchange)?)
@@ -128,7 +128,7 @@ where
             // The structure returns the tags that it was given.
             let Some(Submitted { tag, to }) = self.submitted.ended(*tag) else { continue };
             let (status, (outcome, value)) = match result {
-                Ok(outcome) => (probeline_status::PROBELINE_OK, outcome.told()),
+                Ok(outcome) => (probeline_status::PROBELINE_OK, outcome.to_c()),
                 Err(error) => (Error::from(*error).report(), (PROBELINE_ABSENT, None)),
             };
             if let (Some(value), false) = (value, to.is_null()) {

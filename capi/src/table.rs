@@ -12,7 +12,7 @@ use probeline::transport::Sizes as EngineSizes;
 use crate::call::call;
 use crate::job::{Members, probeline_job};
 use crate::operations::{
-    self, Keyed, Outcomes, Place, Pointers, Run, Sizes, Started, Submit, Told, optional, poll, run,
+    self, Keyed, Outcomes, Place, Pointers, Run, Sizes, Started, Submit, ToC, optional, poll, run,
     submit,
 };
 use crate::options::Allowed::{Flag, KeyBits, Multiples, Range};
@@ -246,8 +246,8 @@ fn key_of<K: Plain>(words: &[u64]) -> K {
 /// A table, and the keys of a batch in its form.
 type Opened<K> = Typed<table::Set<Engine, Vec<OperationOf<K>>, K>, Vec<<K as Kind>::Key>>;
 
-impl Told for Ended {
-    fn told(&self) -> (probeline_outcome, Option<&[u8]>) {
+impl ToC for Ended {
+    fn to_c(&self) -> (probeline_outcome, Option<&[u8]>) {
         ((*self).into(), None)
     }
 }

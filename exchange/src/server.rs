@@ -219,7 +219,7 @@ mod tests {
     }
 
     impl ThreadStore {
-        fn of(size: u32) -> impl Iterator<Item = Self> {
+        fn for_ranks(size: u32) -> impl Iterator<Item = Self> {
             let (texts, all) = (Arc::default(), Arc::new(Barrier::new(size as usize)));
             let store = Self { rank: 0, texts, all };
             (0..size).map(move |rank| Self { rank, ..store.clone() })
@@ -253,7 +253,7 @@ mod tests {
     ) -> Vec<Result<bool, JoinError>> {
         let limits = Limits { rendezvous: LIMIT, collective: LIMIT };
         let size = u32::try_from(N).unwrap();
-        let ranks = ThreadStore::of(size).zip(machines.into_iter().zip(given));
+        let ranks = ThreadStore::for_ranks(size).zip(machines.into_iter().zip(given));
         let start = |(mut store, (machine, given)): (ThreadStore, (&'static str, Option<&str>))| {
             let given = given.map(|text| Secret::new(text.into()).unwrap());
             thread::spawn(move || {
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn names_rank_without_card() {
-        let mut stores = ThreadStore::of(2);
+        let mut stores = ThreadStore::for_ranks(2);
         let (mut first, mut second) = (stores.next().unwrap(), stores.next().unwrap());
         let rank_0 = thread::spawn(move || exchange_cards(&mut first, "a", 0, 2, None));
         second.fence().unwrap();

@@ -136,7 +136,7 @@ impl Config {
     }
 
     const fn bucket<K: Plain, V: Plain>(&self) -> Words {
-        Words::of(self.bytes::<K, V>())
+        Words::new(self.bytes::<K, V>())
     }
 
     pub(crate) fn layout<K: Plain, V: Plain>(&self, owners: u32) -> Layout {

@@ -67,7 +67,7 @@ pub(crate) struct Words {
 
 impl Words {
     #[inline(always)]
-    pub(crate) const fn of(bytes: EntryBytes) -> Self {
+    pub(crate) const fn new(bytes: EntryBytes) -> Self {
         Self { key: words_of(bytes.key), value: words_of(bytes.value) }
     }
 
@@ -113,7 +113,7 @@ impl Layout {
     /// Returns the words of a bucket: a constant unless a type leaves its size open.
     #[inline(always)]
     pub(crate) fn words<K: Plain, V: Plain>(&self) -> Words {
-        Words::of(self.bytes.of::<K, V>())
+        Words::new(self.bytes.of::<K, V>())
     }
 
     /// Returns the `nth` candidate of a key of this hash. The owner and each candidate come from
@@ -228,7 +228,7 @@ mod tests {
         for ((key, value), used, bucket) in
             [((8, 8), 3, 8), ((80, 104), 24, 24), ((1, 0), 2, 8), ((8, 4096), 514, 520)]
         {
-            let words = Words::of(EntryBytes { key, value });
+            let words = Words::new(EntryBytes { key, value });
             assert_eq!((words.used(), words.bucket()), (used, bucket), "{key} + {value}");
         }
     }

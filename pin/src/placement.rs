@@ -59,7 +59,7 @@ pub fn place(
         Some(node) => return Err(Error::UnknownNode { node }),
     };
     let nodes: Vec<NodeCpus> =
-        nodes.iter().map(|node| NodeCpus::of(topology, node.id, allowed)).collect();
+        nodes.iter().map(|node| NodeCpus::new(topology, node.id, allowed)).collect();
     let blocks = block_sizes(&nodes, ranks as usize, near.is_none())?;
     let mut placements = Vec::with_capacity(ranks as usize);
     for (NodeCpus { node, cpus }, block) in nodes.iter().zip(blocks) {
@@ -91,7 +91,7 @@ struct NodeCpu {
 }
 
 impl NodeCpus {
-    fn of(topology: &Topology, node: NodeId, allowed: &CpuSet) -> Self {
+    fn new(topology: &Topology, node: NodeId, allowed: &CpuSet) -> Self {
         let cores = topology.cores().iter().enumerate().filter(|(_, core)| core.node == node);
         let mut cpus = Vec::new();
         for (core, threads) in cores {

@@ -357,7 +357,7 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
     #[inline(always)]
     fn put(&mut self, place: usize, outcome: Ended) {
         match self.results.get_mut(place) {
-            Some(place) => *place = R::from_answer(R::Answer::of(outcome)),
+            Some(place) => *place = R::from_answer(R::Answer::from_ended(outcome)),
             None => debug_assert!(false, "the block has no place {place}"),
         }
     }

@@ -47,7 +47,7 @@ impl<H: Host<Kind: Keys>, A: Answer> Future for TableFuture<'_, H, A> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.operation).poll(context).map_ok(A::of)
+        Pin::new(&mut self.operation).poll(context).map_ok(A::from_ended)
     }
 }
 

@@ -221,7 +221,7 @@ where
     /// As for [`find_or_put`](Self::find_or_put).
     pub fn find_or_put_at(&mut self, key: u64) -> Result<Located, OperationError> {
         let (ended, at) = self.locate(key, Intent::FindOrPut)?;
-        Ok(Located { outcome: Outcome::of(ended), at })
+        Ok(Located { outcome: Outcome::from_ended(ended), at })
     }
 
     /// Finds as [`find`](Self::find), but returns the position of the key's bucket.

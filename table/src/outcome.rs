@@ -60,14 +60,14 @@ pub trait Answer: Copy {
     const INTENT: Intent;
 
     /// Returns the answer of an operation of this intent.
-    fn of(ended: Ended) -> Self;
+    fn from_ended(ended: Ended) -> Self;
 }
 
 impl Answer for bool {
     const INTENT: Intent = Intent::Find;
 
     #[inline(always)]
-    fn of(ended: Ended) -> Self {
+    fn from_ended(ended: Ended) -> Self {
         debug_assert!(!matches!(ended, Ended::Inserted | Ended::Full), "a find ended {ended:?}");
         ended == Ended::Found
     }
@@ -77,7 +77,7 @@ impl Answer for Outcome {
     const INTENT: Intent = Intent::FindOrPut;
 
     #[inline(always)]
-    fn of(ended: Ended) -> Self {
+    fn from_ended(ended: Ended) -> Self {
         debug_assert_ne!(ended, Ended::Absent, "a find-or-put inserts the key or finds no room");
         match ended {
             Ended::Found => Self::Found,
@@ -136,7 +136,7 @@ mod tests {
             R::Answer::INTENT
         }
         for ended in [Ended::Found, Ended::Inserted, Ended::Full] {
-            let outcome = Outcome::of(ended);
+            let outcome = Outcome::from_ended(ended);
             let name = match outcome {
                 Outcome::Found => Ended::Found,
                 Outcome::Inserted => Ended::Inserted,
@@ -146,7 +146,7 @@ mod tests {
             assert_eq!(operation(outcome), Intent::FindOrPut);
         }
         for ended in [Ended::Found, Ended::Absent] {
-            let is_found = bool::of(ended);
+            let is_found = bool::from_ended(ended);
             assert_eq!(Ended::from(is_found), ended);
             assert_eq!(operation(is_found), Intent::Find);
         }

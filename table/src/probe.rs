@@ -27,7 +27,7 @@ impl Probe {
 
     /// Returns the start of the probe order of `bucket`, at its home.
     #[inline(always)]
-    pub(crate) fn of(bucket: impl Wanted, layout: &Layout) -> Self {
+    pub(crate) fn new(bucket: impl Wanted, layout: &Layout) -> Self {
         let home = layout.home_of(bucket.hashed());
         let rotation =
             if layout.probing() == Probing::Linear { 0 } else { layout.offset_in_line(home) };
@@ -72,7 +72,7 @@ impl Layout {
     /// Returns the positions of all buckets of the ring in the order in which an operation on
     /// `bucket` examines them, the home first.
     pub fn probe_order(&self, bucket: Bucket) -> impl Iterator<Item = Position> + use<> {
-        let (layout, mut probe) = (*self, Probe::of(bucket, self));
+        let (layout, mut probe) = (*self, Probe::new(bucket, self));
         (0..self.buckets()).map(move |nth| {
             // At most 7, because of the remainder.
             #[allow(clippy::cast_possible_truncation)]
@@ -115,7 +115,7 @@ mod tests {
         let mut seconds = BTreeSet::new();
         for key in 0..40_000 {
             let bucket = Bucket::new(key).unwrap();
-            let mut probe = Probe::of(bucket, &layout);
+            let mut probe = Probe::new(bucket, &layout);
             if probe.at == Position::default() {
                 probe.pass(8, bucket, &layout);
                 seconds.insert((probe.at.owner, probe.at.index));

@@ -67,7 +67,7 @@ impl<'b, R: BatchResult> Results<'b, R> {
     #[inline]
     pub(crate) fn put(&mut self, place: usize, ended: Result<Ended, OperationError>) {
         let stored = match ended {
-            Ok(ended) => Some(R::from_answer(R::Answer::of(ended))),
+            Ok(ended) => Some(R::from_answer(R::Answer::from_ended(ended))),
             Err(error) => R::from_error(error),
         };
         match (self.places.get_mut(place), stored, ended) {

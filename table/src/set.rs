@@ -134,7 +134,7 @@ where
     /// [`OperationError`]: refused, or of unknown outcome.
     #[inline]
     pub fn find_or_put(&mut self, key: K::Arg<'_>) -> Result<Outcome, OperationError> {
-        self.0.call(key.borrow(), Intent::FindOrPut).map(Outcome::of)
+        self.0.call(key.borrow(), Intent::FindOrPut).map(Outcome::from_ended)
     }
 
     /// Returns whether the table contains `key`. Blocks until the operation completes; the
@@ -144,7 +144,7 @@ where
     /// As for [`find_or_put`](Self::find_or_put).
     #[inline]
     pub fn find(&mut self, key: K::Arg<'_>) -> Result<bool, OperationError> {
-        self.0.call(key.borrow(), Intent::Find).map(bool::of)
+        self.0.call(key.borrow(), Intent::Find).map(bool::from_ended)
     }
 
     /// Starts an operation whose result [`poll_into`](Structure::poll_into) reports under `tag`.

@@ -32,7 +32,7 @@ impl<B: Wanted> Walk<B> {
     /// Starts at the home of `bucket`, to examine up to `limit` buckets.
     #[inline(always)]
     pub(crate) fn new(bucket: B, intent: Intent, limit: u64, layout: &Layout) -> Self {
-        Self { bucket, intent, probe: Probe::of(bucket, layout), passed: 0, left: limit, lines: 0 }
+        Self { bucket, intent, probe: Probe::new(bucket, layout), passed: 0, left: limit, lines: 0 }
     }
 
     /// Returns the position of the next bucket.
@@ -158,7 +158,7 @@ mod tests {
             let layout = Layout::new(2, lines * 8, 8, probing);
             let bucket = Bucket::new(key).unwrap();
             let mut walk = Walk::new(bucket, Intent::Find, layout.buckets(), &layout);
-            let mut probe = Probe::of(bucket, &layout);
+            let mut probe = Probe::new(bucket, &layout);
             let mut steps = 0;
             loop {
                 let nth = (steps % 8) as u32;

@@ -25,16 +25,16 @@ impl Call {
     /// Creates a call of this name, such as `Table::len`. The first 32 bytes of the name count.
     #[must_use]
     pub const fn new(name: &str) -> Self {
-        Self::of(&[name])
+        Self::from_parts(&[name])
     }
 
     /// Returns the call of a method of a kind of structure, such as `Table::len`.
     #[must_use]
     pub const fn method(kind: &str, method: &str) -> Self {
-        Self::of(&[kind, "::", method])
+        Self::from_parts(&[kind, "::", method])
     }
 
-    const fn of(parts: &[&str]) -> Self {
+    const fn from_parts(parts: &[&str]) -> Self {
         let (mut bytes, mut end, mut nth) = ([0; NAME_BYTES], 0, 0);
         while nth < parts.len() {
             let from = parts[nth].as_bytes();

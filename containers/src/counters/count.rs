@@ -48,7 +48,7 @@ impl Action {
             Self::Add(addend) => Some(layout.plus(word, addend)),
             Self::Put(new) => Some(wanted | new),
             Self::CompareAndSwap { expected, new } => {
-                (Outcome::of(word, layout).number() == expected).then_some(wanted | new)
+                (Outcome::from_word(word, layout).number() == expected).then_some(wanted | new)
             }
         }
     }
@@ -84,7 +84,7 @@ pub enum Outcome {
 impl Outcome {
     /// Returns the number of a word with the key, or of an empty one.
     #[inline(always)]
-    fn of<K: Key>(word: u64, layout: &Layout<K>) -> Self {
+    fn from_word<K: Key>(word: u64, layout: &Layout<K>) -> Self {
         if word & OCCUPIED == 0 { Self::New } else { Self::Was(layout.count(word)) }
     }
 
@@ -160,7 +160,7 @@ impl<K: Key> Buckets<Query> for Layout<K> {
                 Some(_) => return Decision::Pass,
             }
         }
-        let outcome = Outcome::of(word, self);
+        let outcome = Outcome::from_word(word, self);
         match action.change(word, wanted, self) {
             Some(new) => Decision::Swap { expected: if is_empty { 0 } else { word }, new, outcome },
             None if is_confirmed || is_empty => Decision::Done(outcome),

@@ -48,7 +48,7 @@ impl Action {
         [place << 2 | kind, operand]
     }
 
-    fn of(message: Message) -> (u64, Self) {
+    fn from_message(message: Message) -> (u64, Self) {
         let [head, operand] = message;
         let action = match head & 3 {
             0 => Self::Get,
@@ -84,7 +84,7 @@ struct Part {
 
 impl Part {
     fn run(&mut self, from: Owner, message: Message) {
-        let (place, action) = Action::of(message);
+        let (place, action) = Action::from_message(message);
         let Some(word) = usize::try_from(place).ok().and_then(|at| self.words.get_mut(at)) else {
             return;
         };

@@ -79,7 +79,7 @@ pub(crate) fn word_bits(max_words: u32) -> u32 {
 
 /// Lays out at most this number of words: each place has the bits that the counts seen need, and the
 /// remaining bits are distributed. No field straddles two words. `None` if the fields do not fit.
-pub(crate) fn of(places: &[Tokens], max_words: u32) -> Option<Vec<Field>> {
+pub(crate) fn lay_out(places: &[Tokens], max_words: u32) -> Option<Vec<Field>> {
     let mut widths: Vec<u32> = places.iter().map(|place| place.min_bits(max_words)).collect();
     let (words, mut used) = first_fit(&widths, max_words)?;
     let words_used = u32::try_from(used.len()).ok()?;

@@ -78,7 +78,7 @@ impl Packing {
 
     /// Gives each place the bits that the markings seen need, then distributes the remaining bits.
     fn fit(net: &Net, places: Vec<Tokens>, sizes: &[u32]) -> Result<Self, PackingError> {
-        let layout = |&words: &u32| Some((words, layout::of(&places, words)?));
+        let layout = |&words: &u32| Some((words, layout::lay_out(&places, words)?));
         match sizes.iter().find_map(layout) {
             Some((words, fields)) => Ok(Self { fields, places, words, sizes: sizes.to_vec() }),
             None => Err(PackingError::new(net, &places, sizes)),

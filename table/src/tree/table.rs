@@ -183,7 +183,7 @@ impl<const W: usize, C: AsMut<[PairCacheLine]>> Keys for Tree<W, C> {
             for (ended, place) in ended.into_iter().zip(taken..taken + fitting) {
                 match (ended, results.get_mut(place)) {
                     (Some(ended), Some(result)) => {
-                        *result = R::from_answer(R::Answer::of(ended));
+                        *result = R::from_answer(R::Answer::from_ended(ended));
                     }
                     _ => undecided.push(place),
                 }

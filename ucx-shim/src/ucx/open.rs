@@ -84,7 +84,7 @@ impl Builder {
         let slots = Slots::new(self.sizes.slots, self.sizes.slot_words)
             .ok_or(SetupError::NO_SLOT_MEMORY)?;
         // SAFETY: `Parts` drops the registration before the slots.
-        let registration = unsafe { Mapping::of(&context, slots.memory()) }?;
+        let registration = unsafe { Mapping::private(&context, slots.memory()) }?;
         let pool = RequestPool::new(self.sizes.depth, context.request_bytes)?;
         let info = ConnectionInfo {
             options: [

@@ -100,7 +100,10 @@ impl Mapping {
     ///
     /// # Safety
     /// The result is dropped before the memory.
-    pub(super) unsafe fn of(context: &Rc<Context>, memory: &Memory) -> Result<Self, OpenError> {
+    pub(super) unsafe fn private(
+        context: &Rc<Context>,
+        memory: &Memory,
+    ) -> Result<Self, OpenError> {
         Self::new(context, memory.first().as_ptr().cast(), memory.len() * WORD_BYTES, 0)
     }
 
