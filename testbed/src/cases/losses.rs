@@ -264,9 +264,8 @@ fn unknown_outcome(testbed: &Testbed) -> Result<()> {
 fn packet_loss(testbed: &Testbed) -> Result<()> {
     const RULES: &str = "loss 5% duplicate 5%";
     let before = retransmissions(testbed)?;
-    let run = |ranks, trial| {
-        none_wrong(&run_on_all(testbed, ranks, &format!("{trial} --timeout 16"))?)
-    };
+    let run =
+        |ranks, trial| none_wrong(&run_on_all(testbed, ranks, &format!("{trial} --timeout 16"))?);
     let lose_all = || testbed.machines().iter().try_for_each(|machine| machine.netem(RULES));
     let lose_requests =
         || testbed.machines().iter().try_for_each(|machine| machine.netem_but_answers(RULES));
