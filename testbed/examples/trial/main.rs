@@ -7,7 +7,6 @@ mod job;
 mod latency;
 mod map;
 mod pages;
-mod pin;
 mod soak;
 mod stream;
 mod ucx;
@@ -57,8 +56,6 @@ enum Trial {
     Containers(containers::ContainersArgs),
     /// Pop what rank 1 pushes until it is killed
     Queue(containers::QueueArgs),
-    /// Check that memory lies on the requested NUMA nodes
-    Pin,
 }
 
 fn main() -> ExitCode {
@@ -75,7 +72,6 @@ fn main() -> ExitCode {
         Trial::Opening(args) => stream::run_opening(&args),
         Trial::Pages(args) => pages::run(&args),
         Trial::Unknown(args) => unknown::run(&args),
-        Trial::Pin => pin::run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
