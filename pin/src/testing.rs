@@ -52,6 +52,15 @@ fn refusing_where<T: Send>(
     filtered(&[&check_architecture()[..], &number, &call].concat(), test)
 }
 
+/// Lets the kernel kill this process at any system call of this thread but `number`.
+///
+/// # Panics
+/// If the kernel has no seccomp filters.
+pub fn allow_only(number: c_long) {
+    let kill = instruction(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_KILL_PROCESS);
+    install(&[load(NUMBER), unless_equal(call_number(number), 1), allow(), kill]).unwrap();
+}
+
 /// Makes `command` start its program under a filter that fails system calls `numbers` with `errno`.
 pub fn refuse_in<'a>(command: &'a mut Command, numbers: &[c_long], errno: i32) -> &'a mut Command {
     let program = refuse_all(numbers, errno);
