@@ -90,15 +90,3 @@ fn reports_refused_pinning() {
     let none = run_refusing(&calls, "EPERM", &[&arguments[..5], &["none"]].concat());
     assert_eq!((none.code, none.stderr.as_str()), (Some(0), ""));
 }
-
-/// Private memory is mapped even if populating it and huge pages are refused. Shared memory needs
-/// memfd_create.
-#[test]
-fn allocates_despite_refused_advice() {
-    let arguments = ["explore", "philosophers:5", "--table-size", "1MiB"];
-    let ended =
-        run_refusing(&["madvise", "mlock", "get_mempolicy", "move_pages"], "EPERM", &arguments);
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    let said = run_refusing(&["memfd_create"], "EPERM", &arguments).failed();
-    assert!(said.contains("memfd_create") && said.contains("allow it"), "{said}");
-}
