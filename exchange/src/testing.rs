@@ -8,8 +8,10 @@ pub mod headers;
 mod kill;
 mod watched;
 
+use core::sync::atomic::{AtomicU16, Ordering};
 use core::time::Duration;
 use std::env;
+use std::fs;
 use std::panic::catch_unwind;
 use std::process::{self, ExitStatus};
 use std::thread;
@@ -113,6 +115,26 @@ pub fn succeed(job: Job) {
 /// Runs `body` on this many threads, the ranks of a job. Returns the results in the order of ranks.
 pub fn on_ranks<R: Send>(ranks: u32, body: impl Fn(Thread) -> R + Sync) -> Vec<R> {
     on_threads(threads(ranks), body)
+}
+
+/// Returns a free port below those that the system uses for outgoing connections.
+///
+/// # Panics
+/// If the list of sockets cannot be read.
+pub fn port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(process::id() % 10_000).unwrap();
+    loop {
+        let port = 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
+        // Reads the list of sockets instead of calling bind(2): a process that another test starts
+        // meanwhile would inherit the socket.
+        let mut in_use = fs::read_to_string("/proc/net/tcp").unwrap();
+        // The file does not exist if the kernel has no IPv6.
+        in_use.push_str(&fs::read_to_string("/proc/net/tcp6").unwrap_or_default());
+        if !in_use.contains(&format!(":{port:04X} ")) {
+            return port;
+        }
+    }
 }
 
 /// Checks the results of an exchange's calls, with contributions of up to `max` bytes. All members call it.

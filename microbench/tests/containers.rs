@@ -5,16 +5,17 @@ use std::fs;
 
 use crate::common::{Ended, Running, Scratch, probeline, read_rows};
 use probeline::pin::Topology;
-use probeline_pin::testing::{COMMONLY_REFUSED, errno, number, refuse_in};
+use probeline_pin::testing::{
+    COMMONLY_REFUSED, ENOSYS, EPERM, NUMA_POLICY, SYS_sched_getaffinity, SYS_sched_setaffinity,
+    refuse_in,
+};
 
-const ERRORS: [(&str, &str); 2] =
-    [("EPERM", "Operation not permitted (EPERM)"), ("ENOSYS", "Function not implemented (ENOSYS)")];
+const ERRORS: [(i32, &str); 2] =
+    [(EPERM, "Operation not permitted (EPERM)"), (ENOSYS, "Function not implemented (ENOSYS)")];
 
 /// Runs the command with these system calls failing with that error.
-fn run_refusing(calls: &[&str], error: &str, arguments: &[&str]) -> Ended {
-    let numbers: Vec<_> = calls.iter().map(|call| number(call).unwrap()).collect();
-    let mut command = probeline(arguments);
-    Running::start(refuse_in(&mut command, &numbers, errno(error).unwrap())).end()
+fn run_refusing(calls: &[i64], errno: i32, arguments: &[&str]) -> Ended {
+    Running::start(refuse_in(&mut probeline(arguments), calls, errno)).end()
 }
 
 /// The counts are the same, and standard error has one note.
@@ -26,7 +27,7 @@ fn explore_continues_without_refused_calls() {
         let csv = scratch.path("rows.csv");
         let arguments =
             ["explore", "fms:2", "--table-size", "2MiB", "--ranks", ranks, "--csv", &csv];
-        let explored = |calls: &[&str]| {
+        let explored = |calls: &[i64]| {
             let ended = run_refusing(calls, error, &arguments);
             assert_eq!(ended.code, Some(0), "{ended:?}");
             let counts = ["states", "arcs", "deadlocks"];
@@ -42,7 +43,7 @@ fn explore_continues_without_refused_calls() {
         let parts = ["cannot pin to cpu", text, "Continuing without pinning."];
         says_once(&unpinned, Some(parts));
         assert!(unpinned.stdout.contains("ranks are not pinned"), "{}", unpinned.stdout);
-        let unbound = explored(&["mbind", "set_mempolicy"]);
+        let unbound = explored(&NUMA_POLICY);
         let parts = ["cannot bind memory to node", text, "Continuing without a NUMA policy."];
         says_once(&unbound, has_nodes().then_some(parts));
         assert_eq!(unbound.stdout.contains("without a NUMA policy"), has_nodes());
@@ -72,33 +73,21 @@ fn says_once(ended: &Ended, parts: Option<[&str; 3]>) {
 fn reports_refused_pinning() {
     let arguments = ["explore", "philosophers:5", "--table-size", "1MiB", "--pin", "cores"];
     for (error, text) in ERRORS {
-        let said = run_refusing(&["sched_setaffinity"], error, &arguments).failed_in_one_line();
+        let said = run_refusing(&[SYS_sched_setaffinity], error, &arguments).failed_in_one_line();
         for part in ["cannot pin to cpu", text, "allow sched_setaffinity", "leave out --pin cores"]
         {
             assert!(said.contains(part), "{said:?} lacks {part:?}");
         }
     }
     // Without the affinity mask the CPUs to pin to are unknown.
-    let masked = run_refusing(&["sched_getaffinity"], "EPERM", &arguments).failed_in_one_line();
+    let masked = run_refusing(&[SYS_sched_getaffinity], EPERM, &arguments).failed_in_one_line();
     assert!(masked.contains("cannot read the affinity mask"), "{masked}");
-    let ended = run_refusing(&["sched_getaffinity"], "EPERM", &arguments[..4]);
+    let ended = run_refusing(&[SYS_sched_getaffinity], EPERM, &arguments[..4]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let parts = ["cannot read the affinity mask", "(EPERM)", "Continuing without pinning."];
     says_once(&ended, Some(parts));
     // `--pin none` needs neither call.
-    let calls = ["sched_getaffinity", "sched_setaffinity"];
-    let none = run_refusing(&calls, "EPERM", &[&arguments[..5], &["none"]].concat());
+    let calls = [SYS_sched_getaffinity, SYS_sched_setaffinity];
+    let none = run_refusing(&calls, EPERM, &[&arguments[..5], &["none"]].concat());
     assert_eq!((none.code, none.stderr.as_str()), (Some(0), ""));
-}
-
-/// Private memory is mapped even if populating it and huge pages are refused. Shared memory needs
-/// memfd_create.
-#[test]
-fn allocates_despite_refused_advice() {
-    let arguments = ["explore", "philosophers:5", "--table-size", "1MiB"];
-    let ended =
-        run_refusing(&["madvise", "mlock", "get_mempolicy", "move_pages"], "EPERM", &arguments);
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    let said = run_refusing(&["memfd_create"], "EPERM", &arguments).failed();
-    assert!(said.contains("memfd_create") && said.contains("allow it"), "{said}");
 }

@@ -165,37 +165,6 @@ mod tests {
         Topology { nodes, cores, l3_groups: Vec::new(), reports_numa: true }
     }
 
-    fn placed(topology: &Topology, ranks: u32, near: Option<u32>) -> Vec<(u32, u32, Sharing)> {
-        let placements = place(topology, &topology.cpus(), ranks, near.map(NodeId)).unwrap();
-        placements.iter().map(|p| (p.cpu.0, p.node.0, p.sharing)).collect()
-    }
-
-    #[test]
-    fn blocks_are_contiguous_and_even() {
-        use Sharing::Alone;
-        let machine = machine(&[4, 4], 2);
-        let expected = [(0, 0, Alone), (1, 0, Alone), (2, 0, Alone), (4, 1, Alone), (5, 1, Alone)];
-        assert_eq!(placed(&machine, 5, None), expected);
-    }
-
-    #[test]
-    fn fills_near_node_first() {
-        use Sharing::{Alone, Core};
-        let machine = machine(&[2, 2], 2);
-        let expected = [(2, 1, Alone), (3, 1, Alone), (0, 0, Alone)];
-        assert_eq!(placed(&machine, 3, Some(1)), expected);
-        let expected = [(2, 1, Core), (3, 1, Alone), (6, 1, Core), (0, 0, Alone), (1, 0, Alone)];
-        assert_eq!(placed(&machine, 5, Some(1)), expected);
-    }
-
-    #[test]
-    fn excess_ranks_share_cpus() {
-        use Sharing::{Core, Cpu};
-        let machine = machine(&[1, 1], 2);
-        let expected = [(0, 0, Cpu), (2, 0, Core), (0, 0, Cpu), (1, 1, Core), (3, 1, Core)];
-        assert_eq!(placed(&machine, 5, None), expected);
-    }
-
     #[test]
     fn refuses_impossible_requests() {
         let machine = machine(&[2], 1);

@@ -52,6 +52,15 @@ fn refusing_where<T: Send>(
     filtered(&[&check_architecture()[..], &number, &call].concat(), test)
 }
 
+/// Lets the kernel kill this process at any system call of this thread but `number`.
+///
+/// # Panics
+/// If the kernel has no seccomp filters.
+pub fn allow_only(number: c_long) {
+    let kill = instruction(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_KILL_PROCESS);
+    install(&[load(NUMBER), unless_equal(call_number(number), 1), allow(), kill]).unwrap();
+}
+
 /// Makes `command` start its program under a filter that fails system calls `numbers` with `errno`.
 pub fn refuse_in<'a>(command: &'a mut Command, numbers: &[c_long], errno: i32) -> &'a mut Command {
     let program = refuse_all(numbers, errno);
@@ -60,41 +69,19 @@ pub fn refuse_in<'a>(command: &'a mut Command, numbers: &[c_long], errno: i32) -
     unsafe { command.pre_exec(move || install(&program)) }
 }
 
+pub use libc::{ENOSYS, EPERM, SYS_sched_getaffinity, SYS_sched_setaffinity};
+
+/// System calls that set a NUMA policy.
+pub const NUMA_POLICY: [c_long; 2] = [libc::SYS_mbind, libc::SYS_set_mempolicy];
 /// The system calls that containers commonly refuse and that probeline does not need: NUMA policy,
 /// pinning and profiling.
-pub const COMMONLY_REFUSED: [&str; 5] =
-    ["mbind", "set_mempolicy", "sched_setaffinity", "perf_event_open", "userfaultfd"];
-
-/// Returns the number of the system call `name`, if it is one that containers may refuse.
-#[must_use]
-pub fn number(name: &str) -> Option<c_long> {
-    Some(match name {
-        "fallocate" => libc::SYS_fallocate,
-        "get_mempolicy" => libc::SYS_get_mempolicy,
-        "madvise" => libc::SYS_madvise,
-        "mbind" => libc::SYS_mbind,
-        "memfd_create" => libc::SYS_memfd_create,
-        "mlock" => libc::SYS_mlock,
-        "move_pages" => libc::SYS_move_pages,
-        "perf_event_open" => libc::SYS_perf_event_open,
-        "pidfd_open" => libc::SYS_pidfd_open,
-        "sched_getaffinity" => libc::SYS_sched_getaffinity,
-        "sched_setaffinity" => libc::SYS_sched_setaffinity,
-        "set_mempolicy" => libc::SYS_set_mempolicy,
-        "userfaultfd" => libc::SYS_userfaultfd,
-        _ => return None,
-    })
-}
-
-/// Returns the errno `name`, if seccomp filters use it to refuse calls.
-#[must_use]
-pub fn errno(name: &str) -> Option<i32> {
-    match name {
-        "EPERM" => Some(libc::EPERM),
-        "ENOSYS" => Some(libc::ENOSYS),
-        _ => None,
-    }
-}
+pub const COMMONLY_REFUSED: [c_long; 5] = [
+    NUMA_POLICY[0],
+    NUMA_POLICY[1],
+    SYS_sched_setaffinity,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+];
 
 /// The offset of the system call number in `seccomp_data` (seccomp(2)).
 const NUMBER: u32 = 0;

@@ -302,35 +302,4 @@ mod tests {
         assert_eq!(read("insmod /m/dummy.ko numdummies=0"), both("/m/dummy.ko", "numdummies=0"));
         assert_eq!(read("builtin virtio_pci"), None);
     }
-
-    #[test]
-    fn packs_modules_uncompressed() {
-        let dir = std::env::temp_dir().join(format!("testbed-pack-{}", std::process::id()));
-        let (root, out) = (dir.join("root"), dir.join("out"));
-        fs::create_dir_all(&root).unwrap();
-        fs::create_dir_all(&out).unwrap();
-        let mut all = Vec::new();
-        for (program, ending) in [("cat", ""), ("xz", ".xz"), ("zstd", ".zst")] {
-            fs::write(root.join("text"), program).unwrap();
-            let file = root.join(format!("{program}.ko{ending}"));
-            let input = File::open(root.join("text")).unwrap();
-            let output = File::create(&file).unwrap();
-            Tool::new(program).stdin(input).stdout(output).run(HANG_TIMEOUT).unwrap();
-            all.push(Insertion { file, options: "some=1".to_owned() });
-        }
-        let packed = dir.join("modules.cpio");
-        pack(&all, &root, &packed).unwrap();
-        let archive = File::open(&packed).unwrap();
-        Tool::new("cpio")
-            .args(["-id", "--quiet"])
-            .dir(&out)
-            .stdin(archive)
-            .run(HANG_TIMEOUT)
-            .unwrap();
-        let read = |name: &str| fs::read_to_string(out.join("modules").join(name)).unwrap();
-        assert_eq!(read("order"), "cat.ko some=1\nxz.ko some=1\nzstd.ko some=1\n");
-        assert_eq!((read("cat.ko"), read("xz.ko")), ("cat".to_owned(), "xz".to_owned()));
-        assert_eq!(read("zstd.ko"), "zstd");
-        fs::remove_dir_all(dir).unwrap();
-    }
 }

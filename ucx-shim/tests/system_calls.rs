@@ -10,16 +10,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
-use probeline_transport::{
-    Completion, Owner, RemoteWord, Segment, Sizes, Slot, SlotRange, Token, Transport,
-};
+use probeline_transport::conformance::{local, segment, word};
+use probeline_transport::{Completion, Sizes, Token, Transport};
 use probeline_ucx_shim::ucx::{Builder, Engine};
 
 /// The time limit of the thread, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// More than the number of completions after which a poll progresses the worker.
 const ROUNDS: u64 = 1000;
-const SLOT: SlotRange = SlotRange { slot: Slot(0), start: 0, words: 8 };
 
 /// Calls `work` in a thread that may not make system calls. Returns whether `work` returned.
 fn returns_without_system_calls(
@@ -80,13 +78,11 @@ fn avoids_system_calls() {
 /// Posts all operations on both windows and polls until they have completed.
 fn use_data_path(engine: &mut Engine, round: u64) {
     let mut ended = [Completion::default(); 4];
-    for owner in [0, 1].map(Owner) {
-        let start = RemoteWord { owner, index: 8 };
-        let at = RemoteWord { owner, index: 0 };
-        let words = Segment { start, words: 8 };
-        engine.staged(SLOT).unwrap().fill(round);
-        engine.write(Token(0), SLOT, words).unwrap();
-        engine.read(Token(1), words, SlotRange { slot: Slot(1), ..SLOT }).unwrap();
+    for owner in [0, 1] {
+        let (at, words) = (word(owner, 0), segment(owner, 8, 8));
+        engine.staged(local(0, 0, 8)).unwrap().fill(round);
+        engine.write(Token(0), local(0, 0, 8), words).unwrap();
+        engine.read(Token(1), words, local(1, 0, 8)).unwrap();
         engine.compare_and_swap(Token(2), at, round, round).unwrap();
         engine.fetch_add(Token(3), at, 1).unwrap();
         engine.kick();

@@ -7,11 +7,8 @@ use std::time::Instant;
 use crate::job::{DEPTH, SLOT_WORDS, SLOTS};
 use crate::stand_in::{Fabric, Machine, Setup};
 use crate::{job, stand_in};
-use probeline_transport::conformance::allocations;
-use probeline_transport::{
-    Alone, Completion, Fault, OpError, Owner, PostError, RemoteWord, Segment, Slot, SlotRange,
-    Token, Transport,
-};
+use probeline_transport::conformance::{allocations, local, segment, word};
+use probeline_transport::{Alone, Completion, Fault, OpError, Owner, PostError, Token, Transport};
 use probeline_verbs::{Engine, Retry};
 use probeline_verbs_sys::*;
 use proptest::prelude::*;
@@ -22,18 +19,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const SOON: u32 = 100;
 /// The maximum number of polls until all operations complete, far more than any schedule needs.
 const POLLS: u32 = 100_000;
-
-fn word(owner: u32, index: u64) -> RemoteWord {
-    RemoteWord { owner: Owner(owner), index }
-}
-
-fn segment(owner: u32, index: u64, words: u32) -> Segment {
-    Segment { start: word(owner, index), words }
-}
-
-fn slot(slot: u32, words: u32) -> SlotRange {
-    SlotRange { slot: Slot(slot), start: 0, words }
-}
 
 /// Polls until the fault, at most `polls` times. Returns the completions before it, and the fault.
 fn fault_within(polls: u32, engine: &mut Engine) -> (Vec<Completion>, Fault) {
@@ -151,7 +136,7 @@ fn silent_device_keeps_slots_busy() {
         let (fabric, machines, mut engines) = broken(|_| ());
         machines[0].break_it(|faults| (faults.doorbell, faults.poll) = (doorbell, poll));
         for place in 0..SLOTS {
-            engines[0].read(Token(place.into()), segment(1, 0, 4), slot(place, 4)).unwrap();
+            engines[0].read(Token(place.into()), segment(1, 0, 4), local(place, 0, 4)).unwrap();
         }
         let (completions, fault) = until_fault(&mut engines[0]);
         assert_eq!(fault, expected);
@@ -160,8 +145,8 @@ fn silent_device_keeps_slots_busy() {
         assert_eq!(tokens, [0, 1, 2, 3]);
         assert!(completions.iter().all(|completion| completion.result == Err(OpError::Flushed)));
         for place in 0..SLOTS {
-            assert_eq!(engines[0].landed(slot(place, 4)), Err(PostError::Busy));
-            assert_eq!(engines[0].staged(slot(place, 4)).err(), Some(PostError::Busy));
+            assert_eq!(engines[0].landed(local(place, 0, 4)), Err(PostError::Busy));
+            assert_eq!(engines[0].staged(local(place, 0, 4)).err(), Some(PostError::Busy));
         }
         machines[0].break_it(|faults| faults.poll = None);
         assert_eq!(engines[0].poll(&mut [Completion::default()]), Err(fault));
@@ -175,7 +160,7 @@ fn silent_device_keeps_slots_busy() {
 fn repeated_completion_is_fault() {
     let (fabric, machines, mut engines) = broken(|_| ());
     engines[0].fetch_add(Token(1), word(1, 0), 1).unwrap();
-    engines[0].read(Token(2), segment(1, 0, 4), slot(0, 4)).unwrap();
+    engines[0].read(Token(2), segment(1, 0, 4), local(0, 0, 4)).unwrap();
     machines[0].break_it(|faults| faults.twice = true);
     let (completions, fault) = until_fault(&mut engines[0]);
     assert_eq!(fault, Fault::System { errno: libc::EBADMSG });
@@ -196,7 +181,7 @@ fn silent_device_is_fault() {
         let mut engine = job::open(&builder, &mut Alone).unwrap();
         machine.break_it(|faults| faults.poll = Some(0));
         if busy {
-            engine.read(Token(1), segment(0, 0, 4), slot(0, 4)).unwrap();
+            engine.read(Token(1), segment(0, 0, 4), local(0, 0, 4)).unwrap();
         }
         let (completions, fault) = until_fault(&mut engine);
         assert_eq!(fault, Fault::System { errno: libc::ETIMEDOUT });
@@ -229,8 +214,8 @@ fn killed_owner_is_lost() {
     let machines = job::machines(&fabric, 4);
     let mut engines = job::engines(&machines);
     machines[1].break_it(|faults| faults.cut_off = true);
-    engines[0].read(Token(7), segment(1, 0, 1), slot(0, 1)).unwrap();
-    engines[0].read(Token(8), segment(1, 0, 1), slot(1, 1)).unwrap();
+    engines[0].read(Token(7), segment(1, 0, 1), local(0, 0, 1)).unwrap();
+    engines[0].read(Token(8), segment(1, 0, 1), local(1, 0, 1)).unwrap();
     let (completions, fault) = until_fault(&mut engines[0]);
     assert_eq!(fault, Fault::OwnerLost(Owner(1)));
     let completions: Vec<_> =
@@ -310,8 +295,8 @@ impl Outstanding {
 fn post(engine: &mut Engine, outstanding: &mut Outstanding, (kind, owner, place, _): Step) {
     let token = Token(outstanding.open.len() as u64);
     let posted = match kind {
-        0 => engine.read(token, segment(owner, 0, SLOT_WORDS), slot(place, SLOT_WORDS)),
-        1 => engine.write(token, slot(place, 4), segment(owner, 32, 4)),
+        0 => engine.read(token, segment(owner, 0, SLOT_WORDS), local(place, 0, SLOT_WORDS)),
+        1 => engine.write(token, local(place, 0, 4), segment(owner, 32, 4)),
         2 => engine.compare_and_swap(token, word(owner, 40), 0, 1),
         _ => engine.fetch_add(token, word(owner, 41), 1),
     };
@@ -327,7 +312,7 @@ fn post(engine: &mut Engine, outstanding: &mut Outstanding, (kind, owner, place,
 /// a slot may stay busy.
 fn check_slots(engine: &Engine, outstanding: &Outstanding, silent: bool) {
     for place in 0..SLOTS {
-        match engine.landed(slot(place, SLOT_WORDS)) {
+        match engine.landed(local(place, 0, SLOT_WORDS)) {
             Ok(_) => assert!(!outstanding.holds(place)),
             Err(error) => assert!(error == PostError::Busy && (silent || outstanding.holds(place))),
         }

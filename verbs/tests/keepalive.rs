@@ -6,9 +6,8 @@ use std::time::Instant;
 
 use crate::job;
 use crate::stand_in::Fabric;
-use probeline_transport::{
-    Completion, Owner, RemoteWord, Segment, Slot, SlotRange, Token, Transport,
-};
+use probeline_transport::conformance::{local, segment};
+use probeline_transport::{Completion, Token, Transport};
 use probeline_verbs::Engine;
 
 /// The work request ID of keepalives.
@@ -27,9 +26,7 @@ fn kept_alive(fabric: &Fabric) -> BTreeSet<u32> {
 }
 
 fn read(engine: &mut Engine, owner: u32) {
-    let start = RemoteWord { owner: Owner(owner), index: 0 };
-    let into = SlotRange { slot: Slot(0), start: 0, words: 1 };
-    engine.read(Token(0), Segment { start, words: 1 }, into).unwrap();
+    engine.read(Token(0), segment(owner, 0, 1), local(0, 0, 1)).unwrap();
 }
 
 /// Polls `polls` times, and returns the number of completions.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use crate::stand_in::{Fabric, Setup};
 use crate::{job, stand_in};
-use probeline_transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};
+use probeline_transport::conformance::word;
+use probeline_transport::{Alone, Completion, Token, Transport};
 use probeline_verbs::{Access, DeviceList, Engine, Memory, MemoryRegion, ProtectionDomain};
 
 /// Memory that counts its drops.
@@ -42,8 +43,7 @@ fn alone(fabric: &Fabric) -> (stand_in::Machine, Engine, Arc<AtomicU64>) {
 
 fn post_some(engine: &mut Engine) {
     for token in 0..20 {
-        let at = RemoteWord { owner: Owner(0), index: token };
-        engine.fetch_add(Token(token), at, 1).unwrap();
+        engine.fetch_add(Token(token), word(0, token), 1).unwrap();
     }
 }
 

@@ -24,8 +24,12 @@ fn ranks(size: u32, collective: Duration) -> Vec<Job> {
         spec
     };
     let (address, rank_0) = start_rank_0(spec(0));
-    let members: Vec<_> = (1..size).map(|rank| start_member(address, spec(rank))).collect();
-    [rank_0].into_iter().chain(members).map(|rank| rank.join().unwrap().unwrap()).collect()
+    let members: Vec<_> = (1..size).rev().map(|rank| start_member(address, spec(rank))).collect();
+    [rank_0]
+        .into_iter()
+        .chain(members.into_iter().rev())
+        .map(|rank| rank.join().unwrap().unwrap())
+        .collect()
 }
 
 /// Runs `body` as the ranks of a job over TCP, and then as threads. Returns the results, which are equal.

@@ -3,25 +3,10 @@
 use std::net::Shutdown;
 use std::sync::mpsc;
 
-use probeline_transport::conformance::on_threads;
-
 use super::*;
 use crate::Difference;
 use crate::handshake::respond;
 use crate::handshake::tests::{ANSWER_BYTES, FIRST_BYTES};
-
-#[test]
-fn meets_in_any_order() {
-    let (address, rank_0) = start_rank_0(spec(0, 4));
-    let members = [3, 1, 2].map(|rank| start_member(address, spec(rank, 4)));
-    let ranks = [rank_0].into_iter().chain(members).map(|rank| rank.join().unwrap().unwrap());
-    let ranks: Vec<_> = ranks.collect();
-    on_threads(ranks, |mut rank| {
-        let mut all = [0; 4];
-        rank.all_gather(&[u8::try_from(rank.me().0).unwrap()], &mut all).unwrap();
-        assert_eq!((rank.owners(), all), (4, [0, 1, 2, 3]));
-    });
-}
 
 #[test]
 fn waits_for_late_rank_0() {
@@ -151,7 +136,7 @@ fn ends_rendezvous_after_leaver() {
 }
 
 /// Returns a listener in front of `address`, and the two streams of its first connection.
-pub(super) fn proxy(address: SocketAddr) -> (SocketAddr, mpsc::Receiver<(TcpStream, TcpStream)>) {
+fn proxy(address: SocketAddr) -> (SocketAddr, mpsc::Receiver<(TcpStream, TcpStream)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let near = listener.local_addr().unwrap();
     let (send, receive) = mpsc::channel();

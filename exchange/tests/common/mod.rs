@@ -1,6 +1,5 @@
 //! Code that the tests with processes share: the example that they run, and its launchers.
 
-use core::sync::atomic::{AtomicU16, Ordering};
 use core::time::Duration;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -8,6 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Instant;
 
+pub(crate) use probeline_exchange::testing::port;
 use rustix::process::Pid;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -40,21 +40,6 @@ pub(crate) fn run(command: &mut Command) -> (ExitStatus, String) {
     let output = command.output().unwrap();
     let texts = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
     (output.status, texts.concat())
-}
-
-/// Returns a free port below those that the system assigns to outgoing connections.
-pub(crate) fn port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = u16::try_from(std::process::id() % 10_000).unwrap();
-    loop {
-        let port = 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
-        // Reads the list of sockets instead of calling bind(2): a process that another test starts
-        // meanwhile would inherit the socket.
-        let in_use = std::fs::read_to_string("/proc/net/tcp").unwrap();
-        if !in_use.contains(&format!(":{port:04X} ")) {
-            return port;
-        }
-    }
 }
 
 /// The launcher of Open MPI, and its Debian package.

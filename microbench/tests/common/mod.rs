@@ -4,7 +4,7 @@
 pub(crate) mod pnml;
 pub(crate) mod reported;
 
-use core::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -17,6 +17,7 @@ use std::sync::{Arc, Once};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+pub(crate) use probeline_exchange::testing::port;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use tempfile::TempDir;
@@ -301,23 +302,6 @@ pub(crate) type Rows = Vec<HashMap<String, String>>;
 pub(crate) fn read_rows(path: &str) -> Rows {
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_path(path).unwrap();
     reader.deserialize().map(Result::unwrap).collect()
-}
-
-/// Returns a free port below those that the system uses for outgoing connections.
-pub(crate) fn port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = u16::try_from(process::id() % 10_000).unwrap();
-    loop {
-        let port = 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
-        // Binding the port to test it would not work: a process that another test starts at that
-        // moment would keep it open.
-        let mut in_use = fs::read_to_string("/proc/net/tcp").unwrap();
-        // The file does not exist if the kernel has no IPv6.
-        in_use.push_str(&fs::read_to_string("/proc/net/tcp6").unwrap_or_default());
-        if !in_use.contains(&format!(":{port:04X} ")) {
-            return port;
-        }
-    }
 }
 
 /// A pseudo-terminal, and the pieces of output written to it.

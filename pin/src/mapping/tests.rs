@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::thread;
 
 use crate::testing::{refusing, refusing_all, refusing_third};
+use crate::{Affinity, HugePagePool, Topology};
 
 use super::*;
 
@@ -291,17 +292,57 @@ fn on_node(node: u32) -> MemoryPolicy {
     MemoryPolicy { node: Some(NodeId(node)), huge: HugePages::Never }
 }
 
+#[track_caller]
+fn assert_on(node: NodeId, mapping: &Mapping) {
+    for page in mapping.words().chunks(page_size() / 8) {
+        assert_eq!(crate::node_of(NonNull::from(&page[0]).cast()), Ok(node));
+    }
+}
+
+/// Leaves huge pages to a machine with a pool of enough of them on each node, as the test bed has.
 #[test]
-fn binds_node_or_reports_refusal() {
-    let topology = crate::Topology::from_sysfs("/sys".as_ref()).unwrap();
-    let node = topology.nodes().iter().find(|node| node.has_memory()).unwrap().id;
-    for mapping in both(&on_node(node.0)) {
-        let mapping = mapping.unwrap();
-        assert_usable(&mapping, MIB);
-        match mapping.policy_refused() {
-            None => assert_eq!(crate::node_of(mapping.start), Ok(node)),
-            Some(refused) => {
-                assert!(matches!(*refused, Error::Bind { node: at, .. } if at == node))
+fn binds_nodes_or_reports_refusal() {
+    const BYTES: usize = 8 * MIB;
+    // Other tests use some pages at the same time.
+    let enough = |pool: &HugePagePool| pool.page_bytes == 2 << 20 && pool.free >= 40;
+    let topology = Topology::from_sysfs("/sys".as_ref()).unwrap();
+    for node in topology.nodes().iter().filter(|node| node.has_memory()) {
+        let pool = node.huge_pages.iter().find(|pool| enough(pool));
+        let huge = pool.map_or(HugePages::Never, |_| HugePages::Require);
+        for huge in [HugePages::Never, huge] {
+            let policy = MemoryPolicy { node: Some(node.id), huge };
+            let (shared, file) = Mapping::shared(BYTES, &policy).unwrap();
+            let theirs = Mapping::from_fd(file.as_fd(), BYTES).unwrap();
+            let private = Mapping::anonymous(BYTES, &policy).unwrap();
+            for mapping in [&private, &shared] {
+                assert_usable(mapping, BYTES);
+                let is_huge = matches!(mapping.pages(), Pages::HugeTlb { .. });
+                assert_eq!(is_huge, huge == HugePages::Require, "{}", mapping.pages());
+            }
+            match (private.policy_refused(), shared.policy_refused()) {
+                (None, None) => {
+                    [&private, &shared, &theirs].iter().for_each(|each| assert_on(node.id, each));
+                }
+                (Some(Error::Bind { node: at, .. }), Some(Error::Bind { node: of_shared, .. })) => {
+                    assert_eq!([at, of_shared], [&node.id; 2]);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+/// Without a policy, memory is on the node of the rank that touches it first.
+#[test]
+fn first_touch_is_on_placed_node() {
+    let (topology, affinity) =
+        (Topology::from_sysfs("/sys".as_ref()).unwrap(), Affinity::take().unwrap());
+    for near in topology.nodes().iter().map(|node| node.id) {
+        for placement in crate::place(&topology, affinity.allowed(), 2, Some(near)).unwrap() {
+            affinity.pin(placement.cpu).unwrap();
+            let mapping = Mapping::anonymous(MIB, &base()).unwrap();
+            if crate::node_of(mapping.start).is_ok() {
+                assert_on(placement.memory.unwrap(), &mapping);
             }
         }
     }

@@ -1,12 +1,13 @@
-//! The conformance suite over verbs or UCX, with threads or processes as owners; and the
-//! reason for a skip over verbs.
+//! The conformance suite over verbs or UCX, with processes as owners; and the reason for
+//! a skip over verbs.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use probeline_transport::conformance::{Case, Failure, Report, Rig, Verdict, cases, on_threads};
+use probeline_exchange::Job;
+use probeline_transport::conformance::{Case, Failure, Report, Rig, Verdict, cases};
 use probeline_transport::{Exchange, Owner, RemoteWord, Sizes, Token, Transport};
 use probeline_ucx_shim::ucx::Progress;
 use probeline_verbs::Engine;
@@ -22,32 +23,14 @@ type CaseResult = core::result::Result<Verdict, Failure>;
 
 #[derive(Args)]
 pub(crate) struct ConformanceArgs {
-    /// Run all owners as threads of this process, each with its own engine
-    #[arg(long, conflicts_with = "ucx")]
-    threads: bool,
     #[command(flatten)]
     ucx: UcxArgs,
     #[command(flatten)]
     job: JobArgs,
 }
 
-pub(crate) fn run(args: &ConformanceArgs) -> Result<()> {
-    if args.threads { threads(args) } else { processes(args) }
-}
-
-fn threads(args: &ConformanceArgs) -> Result<()> {
-    const OWNERS: u32 = 3;
-    let mut report = Report::new(OWNERS);
-    for case in cases(OWNERS) {
-        let exchanges = probeline_exchange::threads(OWNERS);
-        report
-            .add(case, &on_threads(exchanges, |mut exchange| run_case(args, case, &mut exchange)));
-    }
-    Ok(report.judge(VERBS_SKIPS)?)
-}
-
 /// Runs all cases in one job, each case with its own engines.
-fn processes(args: &ConformanceArgs) -> Result<()> {
+pub(crate) fn run(args: &ConformanceArgs) -> Result<()> {
     let mut job = args.job.join(format!("conformance {:?}", args.ucx))?;
     if args.ucx.is_chosen() {
         args.ucx.print_route(&mut job)?;
@@ -68,7 +51,7 @@ fn processes(args: &ConformanceArgs) -> Result<()> {
 }
 
 /// Opens an engine for the case and runs it.
-fn run_case<E: Exchange>(args: &ConformanceArgs, case: &Case, exchange: &mut E) -> CaseResult {
+fn run_case(args: &ConformanceArgs, case: &Case, exchange: &mut Job) -> CaseResult {
     let sizes = case.sizes;
     if args.ucx.is_chosen() {
         let mut engine = args.ucx.open(sizes, Progress::Thread, exchange).map_err(not_opened)?;
@@ -83,7 +66,7 @@ fn not_opened(error: impl core::error::Error) -> Failure {
     Failure(format!("{error} ({error:?})"))
 }
 
-fn run_on(engine: &mut dyn Transport, case: &Case, exchange: &mut dyn Exchange) -> CaseResult {
+fn run_on(engine: &mut dyn Transport, case: &Case, exchange: &mut Job) -> CaseResult {
     case.run(&mut Rig::new(engine, exchange).patience(HANG_TIMEOUT))
 }
 

@@ -7,8 +7,6 @@ mod job;
 mod latency;
 mod map;
 mod pages;
-mod pin;
-mod refusals;
 mod soak;
 mod stream;
 mod ucx;
@@ -38,8 +36,6 @@ enum Trial {
     Conformance(conformance::ConformanceArgs),
     /// Add to one word by the CPU and through the device, and check that additions are lost
     Contention(conformance::ContentionArgs),
-    /// Post requests that the device or the peer must refuse, and check their status
-    Refusals,
     /// Insert the same keys from all ranks at once, and check that each is inserted exactly once
     Soak(soak::SoakArgs),
     /// Measure the latency of READ or compare-and-swap, one at a time
@@ -60,15 +56,12 @@ enum Trial {
     Containers(containers::ContainersArgs),
     /// Pop what rank 1 pushes until it is killed
     Queue(containers::QueueArgs),
-    /// Check that memory lies on the requested NUMA nodes
-    Pin,
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().trial {
         Trial::Conformance(args) => conformance::run(&args),
         Trial::Contention(args) => conformance::run_contention(&args),
-        Trial::Refusals => refusals::run(),
         Trial::Soak(args) => soak::run(&args),
         Trial::Map(args) => map::run(&args),
         Trial::Containers(args) => containers::run(&args),
@@ -79,7 +72,6 @@ fn main() -> ExitCode {
         Trial::Opening(args) => stream::run_opening(&args),
         Trial::Pages(args) => pages::run(&args),
         Trial::Unknown(args) => unknown::run(&args),
-        Trial::Pin => pin::run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

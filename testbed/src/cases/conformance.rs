@@ -8,9 +8,6 @@ use super::{TRIAL, trial};
 use crate::case::{Case, Layer};
 
 pub(super) const CASES: &[Case] = &[
-    trial(Layer::Loopback, "conformance_of_threads", |testbed| {
-        suite_passes(&run_on_one(testbed, "conformance --threads")?)
-    }),
     trial(Layer::Loopback, "conformance_of_processes", |testbed| {
         suite_passes(&run_on_one(testbed, "conformance --ranks 2")?)?;
         suite_passes(&run_on_one(testbed, "conformance --ranks 3")?)
@@ -18,12 +15,6 @@ pub(super) const CASES: &[Case] = &[
     trial(Layer::Two, "conformance_of_machines", |testbed| {
         suite_passes(&run_on_all(testbed, 2, "conformance")?)?;
         suite_passes(&run_on_all(testbed, 3, "conformance")?)
-    }),
-    trial(Layer::Loopback, "invalid_requests_are_refused", |testbed| {
-        let output = run_on_one(testbed, "refusals")?;
-        let refused = output.lines().filter(|line| line.starts_with("refused: ")).count();
-        ensure!(refused == 8, "{output}");
-        Ok(())
     }),
     // Additions are lost in most rounds.
     Case::rare_event(Layer::Loopback, "additions_against_the_cpu_are_lost", |testbed| {

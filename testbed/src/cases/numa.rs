@@ -2,8 +2,7 @@
 
 use anyhow::{Result, ensure};
 
-use super::ranks::run_on_one;
-use super::{PROBELINE, trial};
+use super::PROBELINE;
 use crate::HANG_TIMEOUT;
 use crate::case::{Case, Layer};
 use crate::programs::{Build, program, test_programs};
@@ -13,7 +12,6 @@ const PIN: &str = "probeline-pin";
 
 pub(super) const CASES: &[Case] = &[
     Case::test(Layer::Numa, "topology_shows_both_nodes", topology).needs(PROBELINE),
-    trial(Layer::Numa, "memory_is_on_the_requested_node", placement),
     Case::test(Layer::Numa, "tests_of_pin_pass", tests_of_pin).needs(&[Build::Tests(PIN)]),
 ];
 
@@ -28,14 +26,12 @@ fn topology(testbed: &Testbed) -> Result<()> {
     Ok(())
 }
 
-fn placement(testbed: &Testbed) -> Result<()> {
-    let pools = "/sys/devices/system/node/node$node/hugepages/hugepages-2048kB/nr_hugepages";
-    let reserve = format!("for node in 0 1; do echo 16 >{pools}; done");
-    testbed.machine(1).output(&reserve, HANG_TIMEOUT)?;
-    run_on_one(testbed, "pin").map(drop)
-}
-
+/// Runs the tests of `pin` with huge pages on both nodes, enough for those that bind memory to each.
 fn tests_of_pin(testbed: &Testbed) -> Result<()> {
+    let pools = "/sys/devices/system/node/node$node/hugepages/hugepages-2048kB/nr_hugepages";
+    let reserve = format!("for node in 0 1; do echo 48 >{pools}; cat {pools}; done");
+    let reserved = testbed.machine(1).output(&reserve, HANG_TIMEOUT)?;
+    ensure!(reserved == "48\n48\n", "{reserved}");
     let programs = test_programs(PIN)?;
     ensure!(programs.len() >= 2, "cargo built only {programs:?}");
     for program in programs {

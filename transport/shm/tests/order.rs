@@ -4,10 +4,8 @@
 use core::sync::atomic::Ordering::SeqCst;
 
 use probeline_shm::Builder;
-use probeline_transport::conformance::on_threads;
-use probeline_transport::{
-    Completion, Exchange, Owner, RemoteWord, Segment, Sizes, Slot, SlotRange, Token, Transport,
-};
+use probeline_transport::conformance::{local, on_threads, segment};
+use probeline_transport::{Completion, Exchange, Sizes, Token, Transport};
 
 /// The number of checks for the other side before a round yields. On a machine that runs both sides
 /// at the same time, some hundred checks suffice.
@@ -22,16 +20,14 @@ fn one_side(mut member: probeline_exchange::Thread) -> Vec<u64> {
     let me = member.me().0;
     let mut engine =
         Builder::new(Sizes::new(64).with_slots(2, 8).with_depth(2)).open(&mut member).unwrap();
-    let word = |owner| RemoteWord { owner: Owner(owner), index: 8 };
-    let at = |owner| Segment { start: word(owner), words: 1 };
-    let arrived = Segment { start: RemoteWord { owner: Owner(0), index: 0 }, words: 1 };
-    let local = |slot| SlotRange { slot: Slot(slot), start: 0, words: 1 };
+    let at = |owner| segment(owner, 8, 1);
+    let local = |slot| local(slot, 0, 1);
     let mut completion = [Completion::default()];
     let mut seen = Vec::new();
     for round in 1..=ROUNDS {
         engine.staged(local(0)).unwrap()[0] = round;
         // Both sides continue as nearly at the same time as possible.
-        let counter = &engine.direct(arrived).unwrap()[0];
+        let counter = &engine.direct(segment(0, 0, 1)).unwrap()[0];
         counter.fetch_add(1, SeqCst);
         // Does not yield while the other side runs: yielding would move both sides to one core,
         // on which no reordering is visible.

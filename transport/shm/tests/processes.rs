@@ -11,11 +11,10 @@ use std::time::Instant;
 
 use probeline_exchange::Job;
 use probeline_exchange::testing::Plan;
+use probeline_pin::testing::allow_only;
 use probeline_shm::{Builder, Engine};
-use probeline_transport::{
-    Completion, Exchange, Fault, Owner, PostError, RemoteWord, Segment, Sizes, Slot, SlotRange,
-    Token, Transport,
-};
+use probeline_transport::conformance::{local, segment, word};
+use probeline_transport::{Completion, Exchange, Fault, Owner, PostError, Sizes, Token, Transport};
 
 const WINDOW_WORDS: u64 = 64;
 /// The number of words at the start of a window that random operations do not use.
@@ -42,13 +41,9 @@ fn open(job: &mut Job) -> Engine {
     Builder::new(Sizes::new(WINDOW_WORDS).with_slots(4, 16).with_depth(8)).open(job).unwrap()
 }
 
-fn word(owner: u32, index: u64) -> RemoteWord {
-    RemoteWord { owner: Owner(owner), index }
-}
-
 /// Returns a reserved word, for loads and stores, which also work on a dead engine.
 fn direct(engine: &Engine, owner: u32, index: u64) -> &AtomicU64 {
-    &engine.direct(Segment { start: word(owner, index), words: 1 }).unwrap()[0]
+    &engine.direct(segment(owner, index, 1)).unwrap()[0]
 }
 
 /// Returns the machine's monotonic clock in nanoseconds, the same for all processes.
@@ -118,15 +113,13 @@ impl Stream {
         let owner = u32::try_from(self.dice.below(self.engine.geometry().owners.into())).unwrap();
         let words = u32::try_from(1 + self.dice.below(16)).unwrap();
         let room = WINDOW_WORDS - RESERVED_WORDS - u64::from(words);
-        let at = word(owner, RESERVED_WORDS + self.dice.below(room));
-        let remote = Segment { start: at, words };
-        let slot = Slot(u32::try_from(self.dice.below(4)).unwrap());
-        let local = SlotRange { slot, start: 0, words };
+        let remote = segment(owner, RESERVED_WORDS + self.dice.below(room), words);
+        let local = local(u32::try_from(self.dice.below(4)).unwrap(), 0, words);
         match self.dice.below(4) {
             0 => self.engine.read(token, remote, local),
             1 => self.engine.write(token, local, remote),
-            2 => self.engine.compare_and_swap(token, at, 0, token.0),
-            _ => self.engine.fetch_add(token, at, 1),
+            2 => self.engine.compare_and_swap(token, remote.start, 0, token.0),
+            _ => self.engine.fetch_add(token, remote.start, 1),
         }
     }
 }
@@ -248,7 +241,7 @@ fn data_path_makes_no_system_call() {
     }
     // Reserves the memory now, because an allocation may be a system call.
     stream.open.reserve(64);
-    forbid_system_calls();
+    allow_only(libc::SYS_exit_group);
     for _ in 0..100_000 {
         assert!(stream.step().is_ok());
     }
@@ -265,31 +258,6 @@ fn data_path_makes_no_system_call() {
     while stream.step().is_ok() {}
     // SAFETY: ends the process by the one call that the filter allows.
     unsafe { libc::_exit(DONE) };
-}
-
-/// Installs a filter under which this thread's only allowed system call ends the process.
-fn forbid_system_calls() {
-    let statement = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter {
-        code: u16::try_from(code).unwrap(),
-        jt,
-        jf,
-        k,
-    };
-    let exit = u32::try_from(libc::SYS_exit_group).unwrap();
-    let mut filter = [
-        // The first field of seccomp_data is the number of the call.
-        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, exit, 0, 1),
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_KILL_PROCESS, 0, 0),
-    ];
-    let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
-    // SAFETY: two calls of prctl(2) by its manual page; the program outlives them.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        let mode = libc::SECCOMP_MODE_FILTER;
-        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program), 0);
-    }
 }
 
 /// Opens the file of an owner's memory while another owner has still to map it.

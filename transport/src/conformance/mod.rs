@@ -46,7 +46,7 @@ mod sabotage;
 
 pub use allocations::{CountingAllocator, allocations};
 pub use report::Report;
-pub use rig::{Failure, Rig};
+pub use rig::{Failure, Rig, local, segment, word};
 pub use sabotage::{Rule, Sabotage};
 
 use std::thread;

@@ -200,15 +200,21 @@ impl Limit {
     }
 }
 
-pub(super) fn word(owner: u32, index: u64) -> RemoteWord {
+/// Returns word `index` of this owner.
+#[must_use]
+pub const fn word(owner: u32, index: u64) -> RemoteWord {
     RemoteWord { owner: Owner(owner), index }
 }
 
-pub(super) fn segment(owner: u32, index: u64, words: u32) -> Segment {
+/// Returns `words` words of this owner from word `index` on.
+#[must_use]
+pub const fn segment(owner: u32, index: u64, words: u32) -> Segment {
     Segment { start: word(owner, index), words }
 }
 
-pub(super) fn local(slot: u32, start: u32, words: u32) -> SlotRange {
+/// Returns `words` words of this slot from word `start` on.
+#[must_use]
+pub const fn local(slot: u32, start: u32, words: u32) -> SlotRange {
     SlotRange { slot: Slot(slot), start, words }
 }
 

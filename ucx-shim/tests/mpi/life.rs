@@ -4,7 +4,8 @@ use std::fs;
 use std::process;
 use std::thread;
 
-use probeline_transport::{Exchange, Owner, RemoteWord, Sizes, Token, Transport};
+use probeline_transport::conformance::word;
+use probeline_transport::{Exchange, Owner, Sizes, Token, Transport};
 use probeline_ucx_shim::SetupError;
 use probeline_ucx_shim::mpi::{Builder, Members, OpenError, World};
 
@@ -108,8 +109,7 @@ pub(crate) fn panics_in_flight(_: &World, members: &mut Members, _: &Setting) {
         return outlive_it();
     }
     for number in 0..8 {
-        let at = RemoteWord { owner: Owner(0), index: 0 };
-        engine.fetch_add(Token(number), at, 1).unwrap();
+        engine.fetch_add(Token(number), word(0, 0), 1).unwrap();
     }
     panic!("{} operations are in flight", engine.in_flight());
 }

@@ -1,9 +1,10 @@
-//! Helpers of the tests: addresses, and blocking calls.
+//! Helpers of the tests: clusters and blocking calls.
 
 pub(crate) use probeline_exchange::testing::{Replay, seeds};
 use probeline_sim::{Cluster, Config, Engine, Rng};
+pub(crate) use probeline_transport::conformance::{local, segment, word};
 use probeline_transport::{
-    Completion, Fault, OpError, Owner, RemoteWord, Segment, Slot, SlotRange, Token, Transport,
+    Completion, Fault, OpError, Owner, RemoteWord, Segment, Token, Transport,
 };
 
 pub(crate) fn cluster(config: Config) -> Cluster {
@@ -17,18 +18,6 @@ pub(crate) fn engines(cluster: &Cluster) -> Vec<Engine> {
 /// Returns a random number below `bound`.
 pub(crate) fn pick(rng: &mut Rng, bound: u32) -> u32 {
     u32::try_from(rng.below(bound.into())).unwrap()
-}
-
-pub(crate) fn word(owner: u32, index: u64) -> RemoteWord {
-    RemoteWord { owner: Owner(owner), index }
-}
-
-pub(crate) fn segment(owner: u32, index: u64, words: u32) -> Segment {
-    Segment { start: word(owner, index), words }
-}
-
-pub(crate) fn local(slot: u32, start: u32, words: u32) -> SlotRange {
-    SlotRange { slot: Slot(slot), start, words }
 }
 
 /// Polls one completion; fails after a million empty polls.
