@@ -76,8 +76,7 @@ impl Class {
                 ranks: [1_249, 11_698, 1_039_987, 1_043_896, 1_048_018],
                 growing: 2,
                 grows_from: 2,
-                shrinks_from: 0,
-                iterations: ITERATIONS,
+                ..Self::S.published()
             },
             Self::A => Published {
                 keys: 1 << 23,
