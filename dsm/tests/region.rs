@@ -376,27 +376,6 @@ fn barrier_handles_notice_overflow() {
     }
 }
 
-/// Ranks that call the barriers of two regions in different orders are told so.
-#[test]
-fn distinguishes_regions_in_barriers() {
-    let passed = on_ranks(2, |mut job| {
-        let [mut first, mut second] = [(); 2].map(|()| open::<u64>(Config::new(100), &mut job));
-        let me = job.me().0;
-        let seen: Vec<u64> = first.view(0..1).unwrap().to_vec();
-        job.barrier().unwrap();
-        if me == 0 {
-            first.edit(0..1).unwrap()[0] = 7;
-        }
-        let (one, other) =
-            if me == 0 { (&mut first, &mut second) } else { (&mut second, &mut first) };
-        let passed = [one.barrier(&mut job), other.barrier(&mut job)];
-        let found = first.view(0..1).map(|found| found[0]);
-        job.barrier().unwrap();
-        (seen, passed, found)
-    });
-    assert!(passed.iter().any(|(_, passed, _)| passed[0].is_err()), "{passed:?}");
-}
-
 /// A barrier that comes while a rank waits for a lock, whose holder keeps it across the barrier.
 #[test]
 fn barrier_while_awaiting_lock() {
