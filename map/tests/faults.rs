@@ -1,12 +1,13 @@
 //! Maps on simulated owners with operations that fail, take effect late and execute twice, with torn
 //! and scattered READs, and with claims that other clients take over.
 
+use core::cell::RefCell;
 use std::collections::BTreeSet;
 
 use crate::common::{AnyMap, Key, Value, key, open, sim, value};
 use probeline_exchange::testing::{Replay, replayed_seed, seeds};
 use probeline_map::{Config, Mode, OperationError, Outcome, Request, Stats, Written};
-use probeline_pipeline::model::{Past, soak};
+use probeline_pipeline::model::{Below, Count, Past, soak};
 use probeline_sim::{Cluster, Faults, Rng};
 
 const OPERATIONS: u32 = 3;
@@ -62,11 +63,11 @@ impl Run {
             ..sim
         };
         let cluster = Cluster::new(sim).unwrap();
-        let mut maps: Vec<_> =
-            (0..owners).map(|owner| open(&cluster, owner, config, OPERATIONS)).collect();
+        let open = |owner| RefCell::new(open(&cluster, owner, config, OPERATIONS));
+        let maps: Vec<_> = (0..owners).map(open).collect();
         let keys = 1 + rng.below(2 * buckets * u64::from(owners));
         let mut known = Vec::new();
-        let draw = |put, map: &mut AnyMap<Key, Value>, below: &mut dyn FnMut(u64) -> u64| {
+        let draw = |put, map: &mut AnyMap<Key, Value>, below: Below<'_>| {
             if seed % 2 == 1 && below(2) == 0 {
                 map.advance_age();
             }
@@ -82,7 +83,10 @@ impl Run {
             known.push(Known { number, writes: request != Request::Get, ..Known::default() });
             (key(number), request)
         };
-        let history = soak(&mut maps, REQUESTS, &mut |bound| rng.below(bound), draw);
+        let blocks = !matches!(mode, Mode::PartLocks | Mode::BucketLocks);
+        let mut work = Count { count: REQUESTS, blocks, draw };
+        let history = soak(&maps, &mut work, &mut |bound| rng.below(bound)).unwrap();
+        let maps = maps.into_iter().map(RefCell::into_inner).collect();
         (Self { cluster, maps, keys, mode, known, counts: Stats::default() }, history)
     }
 

@@ -1,17 +1,20 @@
 //! Tests of the collective calls, over shared memory and on the simulator's stage.
 
+use core::cell::RefCell;
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::thread;
 
+use crate::common::account::End;
 use crate::common::extensions::probed;
 use crate::common::job::{Over, Sizes};
-use crate::common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
+use crate::common::kinds::{self, FORMS, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
 use probeline_exchange::testing::{AnyEngine, OtherBuild, gather};
 use probeline_pipeline::Structure;
+use probeline_pipeline::model::run_futures;
 use probeline_sim::{Cluster, Rng};
 use probeline_table::{
-    ChunkChoice, CollectiveError, Config, Ended, Finished, Intent, OneRoundtrip, Outcome, Probing,
+    ChunkChoice, CollectiveError, Config, Ended, Finished, Intent, OneRoundtrip, Probing,
     ReadAhead, ReadCost, Tag, TreeConfig,
 };
 use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
@@ -23,6 +26,8 @@ const BOTH: [Over; 2] = [Over::Shm, Over::Sim { seed: 1 }];
 /// Owners of the cases that do not draw their number.
 const OWNERS: u32 = 3;
 const OPERATIONS: u32 = 4;
+/// The number of a key that no owner inserts.
+const ABSENT: u64 = 1 << 11;
 
 /// Returns sizes of engines for tables of any kind with these words.
 fn sizes(window_words: u64) -> Sizes {
@@ -141,10 +146,19 @@ fn phases<K: Numbers>(over: Over, config: K::Config, numbers: u64, room: Option<
             // All owners insert all keys, each in another order.
             let numbers = (0..numbers).map(|nth| (nth + 40 * me) % numbers + 4 * round);
             let keys: Vec<K::Key> = numbers.clone().map(|n| K::key(&config, n)).collect();
-            let mut results = vec![Outcome::Full; keys.len()];
-            table.find_or_put_batch(&keys, &mut results).unwrap();
-            assert!(!results.contains(&Outcome::Full), "round {round}");
-            let inserted = results.iter().filter(|end| **end == Outcome::Inserted).count() as u64;
+            let form = u8::try_from(round).unwrap();
+            let ends = if form < FORMS {
+                kinds::run_in_form(&mut table, &keys, form, Intent::FindOrPut)
+            } else {
+                let shared = RefCell::new(table);
+                let all: Vec<_> = keys.iter().map(|key| (*key, Intent::FindOrPut)).collect();
+                let ends = run_futures(&shared, &all);
+                table = shared.into_inner();
+                ends
+            };
+            let right = |end: &End| matches!(end, Ok(Ended::Found | Ended::Inserted));
+            assert!(ends.iter().all(right), "round {round}: {ends:?}");
+            let inserted = ends.iter().filter(|end| **end == Ok(Ended::Inserted)).count() as u64;
             let before = expected.len() as u64;
             expected.extend(numbers);
             let new = expected.len() as u64 - before;
@@ -183,7 +197,7 @@ fn phases<K: Numbers>(over: Over, config: K::Config, numbers: u64, room: Option<
         exchange.barrier().unwrap();
         if let Some(room) = room.filter(|_| me == 0) {
             (0..room).for_each(|number| kinds::put(&mut table, number).unwrap());
-            let full = table.call(&K::key(&config, 1 << 15), Intent::FindOrPut);
+            let full = table.call(&K::key(&config, ABSENT), Intent::FindOrPut);
             assert_eq!(full, Ok(Ended::Full));
         }
         exchange.barrier().unwrap();
@@ -207,7 +221,7 @@ fn check<K: Numbers>(
     for &number in expected {
         assert_eq!(kinds::find(table, number), Some(true), "{number}");
     }
-    assert_eq!(kinds::find(table, 1 << 15), Some(false));
+    assert_eq!(kinds::find(table, ABSENT), Some(false));
     exchange.barrier().unwrap();
 }
 
@@ -232,6 +246,14 @@ fn holds_expected_keys_after_phases() {
             let wide = WideKeys::<3>::config(buckets(64), 58);
             phases::<WideKeys<3>>(over, wide, 120, Some(58 * u64::from(OWNERS)));
             phases::<TreeKeys<4>>(over, TreeKeys::<4>::config(buckets(512), 0), 120, None);
+            phases::<WideKeys<1>>(over, WideKeys::<1>::config(buckets(64), 58), 120, None);
+            phases::<WideKeys<16>>(over, WideKeys::<16>::config(buckets(64), 58), 120, None);
+            let tree = |key_bits| TreeConfig { buckets: buckets(512), key_bits };
+            for key_bits in [12, 63, 64] {
+                phases::<TreeKeys<1>>(over, tree(key_bits), 120, None);
+            }
+            phases::<TreeKeys<2>>(over, tree(100), 120, None);
+            phases::<TreeKeys<16>>(over, tree(1_024), 120, None);
         }
     }
 }

@@ -2,5 +2,4 @@
 //!
 //! `PROBELINE_SEED` replays one simulated run. `killed.rs` has the runs between processes.
 
-mod sets;
 mod simulated;
