@@ -8,8 +8,8 @@ use crate::common::{Key, Value, key, on_ranks, on_shm, open, sim, storage, value
 use probeline_exchange::Thread;
 use probeline_exchange::testing::{AnyEngine, OtherBuild};
 use probeline_map::{
-    BatchError, Bytes, CollectiveError, Config, ConfigError, Finished, Map, Mode, OperationError,
-    Outcome, Plain, Request, Shared, Tag, Written,
+    BatchError, Bytes, CollectiveError, Config, ConfigError, Map, Mode, OperationError, Plain,
+    Request, Shared, Tag, Written,
 };
 use probeline_shm::Builder;
 use probeline_sim::Cluster;
@@ -183,26 +183,6 @@ fn get_returns_no_destroyed_value() {
         }
         assert!(map.stats().failed_checks > 0);
     }
-}
-
-#[test]
-fn blocking_beside_submitted_calls() {
-    let config = Config { direct: false, mode: Mode::Unlocked, ..Config::new(64) };
-    let cluster = Cluster::new(sim::<u64, u64>(&config, 1, 2)).unwrap();
-    let mut map = open::<u64, u64>(&cluster, 0, config, 2);
-    map.submit(Tag(1), &1, Request::Put(10)).unwrap();
-    assert_eq!(map.put(&2, &20), Ok(Written::Inserted));
-    assert_eq!(map.get(&2), Ok(Some(20)));
-    let mut out = [Finished::default(); 2];
-    while map.in_flight() > 0 {
-        map.poll_into(&mut out).unwrap();
-    }
-    let inserted = Finished { tag: Tag(1), result: Ok(Outcome::Written(Written::Inserted)) };
-    assert_eq!(out[0], inserted);
-    assert_eq!(map.get(&1), Ok(Some(10)));
-    map.submit(Tag(2), &1, Request::Get).unwrap();
-    map.submit(Tag(3), &2, Request::Get).unwrap();
-    assert_eq!(map.get(&1), Err(OperationError::Busy), "results hold all storage");
 }
 
 #[test]
