@@ -10,7 +10,7 @@ use probeline_transport::Owner;
 use super::checker::check;
 use super::effects::torn;
 use super::random::{Explored, Stopped};
-use super::scenario::{Driven, MAX_CLIENTS, Scenario, Turn, Verdict};
+use super::scenario::{Driven, MAX_CLIENTS, Plan, Scenario, Turn, Verdict};
 use super::wire::Wire;
 use crate::error::Error;
 use crate::kind::{Kind, Open};
@@ -78,10 +78,6 @@ where
         >,
     M: Sequential<K>,
 {
-    let Network { tears, .. } = network;
-    let bits: u32 = tears.iter().map(|part| part.count_ones()).sum();
-    let all = tears.iter().fold(0, |all, part| all | part);
-    assert!(tears.is_empty() || bits == u64::BITS && all == u64::MAX, "tears are parts of a word");
     let model = PhantomData::<M>;
     check::<N, _>(&Linear::<K, M> { config, network, scripts, model })
 }
@@ -158,16 +154,9 @@ where
     type Storage = [Operation<K::Machine>; 1];
     type History = History<OutcomeOf<K>>;
 
-    fn scripts(&self) -> Scripts<K> {
-        self.scripts
-    }
-
-    fn starts(&self) -> [u8; MAX_CLIENTS] {
-        [0; MAX_CLIENTS]
-    }
-
-    fn failures(&self) -> u8 {
-        self.network.failures
+    fn plan(&self) -> Plan<Self::Request> {
+        let Self { scripts, network: Network { failures, .. }, .. } = *self;
+        Plan { scripts, starts: [0; MAX_CLIENTS], failures }
     }
 
     fn torn(&self, _: usize, values: Vec<u64>) -> Vec<u64> {
@@ -233,10 +222,6 @@ where
         }
         history.events += 1;
         Ok(true)
-    }
-
-    fn check_memory(&self, _: &[u64; N]) -> Verdict {
-        Ok(())
     }
 
     fn check_end(&self, _: &[u64; N], history: &Self::History, _: bool) -> Verdict {
