@@ -1,5 +1,7 @@
 //! Simulated owners with operations that fail, take effect late, and execute twice, with torn
-//! READs, and with owners that die.
+//! READs, and with owners that die, against a set.
+//!
+//! `PROBELINE_SEED` replays one run. `killed.rs` has the runs between processes.
 
 use probeline_exchange::testing::{AnyEngine, Replay, Watched, seeds};
 use probeline_sim::{Counters, Death, DirectAccess, Faults, Model, Order, Rng};
