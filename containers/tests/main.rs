@@ -7,6 +7,5 @@ mod counters;
 mod edges;
 mod filter;
 mod maps;
-mod mixed;
 mod queue;
 mod simulated;

@@ -1,12 +1,9 @@
-//! Queues: order, wrap-around, batches, and ranks that push and pop at the same time.
+//! Queues: order, wrap-around, batches, rates, and what is refused.
 
 #![allow(clippy::cast_possible_truncation, reason = "numbers are small here")]
 
-use std::collections::BTreeSet;
-
-use probeline_containers::queue::{Action, Config, Finished, Operation, Outcome, Queue};
-use probeline_containers::{BatchError, CollectiveError, ConfigError, OperationError, Plain, Tag};
-use probeline_exchange::testing::on_ranks;
+use probeline_containers::queue::{Action, Config, Operation, Outcome, Queue};
+use probeline_containers::{BatchError, CollectiveError, ConfigError, OperationError, Plain};
 use probeline_shm::Builder;
 use probeline_sim::{Cluster, Death, Faults, Model, Nic, Rates, stage};
 use probeline_transport::{Alone, Exchange, Owner};
@@ -55,72 +52,6 @@ fn pushes_and_pops_batches() {
     }
     assert_eq!(queue.pop_batch(HOST, &mut popped).unwrap(), 0);
     assert_eq!(queue.push_batch(HOST, &[]).unwrap(), 0);
-}
-
-#[test]
-fn submits_pushes_and_pops() {
-    let mut queue = open::<u64>(Config { in_flight: 8, ..Config::new(100) }, &mut Alone);
-    for value in 0..6 {
-        queue.submit(Tag(value), &HOST, Action::Push(value * 3)).unwrap();
-    }
-    let mut out = [Finished::default(); 8];
-    let mut tickets = BTreeSet::new();
-    while tickets.len() < 6 {
-        for Finished { result, .. } in queue.poll_into(&mut out).unwrap() {
-            let Ok(Outcome::Pushed(ticket)) = *result else { panic!("{result:?}") };
-            tickets.insert(ticket);
-        }
-    }
-    assert_eq!(tickets, (0..6).collect());
-    let popped: BTreeSet<u64> = (0..6).map(|_| queue.pop(HOST).unwrap().unwrap()).collect();
-    assert_eq!(popped, (0..6).map(|value| value * 3).collect());
-}
-
-/// Each value is popped once, and those of one rank in their order.
-#[test]
-fn four_ranks_pop_values_once() {
-    const EACH: u64 = 3000;
-    let config = Config { in_flight: 8, ..Config::new(20) };
-    let rank = |mut job: probeline_exchange::Thread| {
-        let mut queue = open::<[u64; 2]>(config, &mut job);
-        let me = u64::from(job.me().0);
-        let host = Owner(1);
-        let (mut next, mut popped) = (0, Vec::new());
-        // Ends when all ranks together have popped all values, which the last barrier shows.
-        while next < EACH {
-            let values: Vec<[u64; 2]> =
-                (next..EACH.min(next + 1 + next % 13)).map(|n| [me, n]).collect();
-            next += match values.as_slice() {
-                [value] => u64::from(queue.push(host, value).unwrap()),
-                values => queue.push_batch(host, values).unwrap() as u64,
-            };
-            let mut room = [[0; 2]; 11];
-            // The rank of the oldest ticket may wait for a core.
-            let count = match queue.pop_batch(host, &mut room[..1 + (next % 10) as usize]) {
-                Err(BatchError::Operation(OperationError::Unfinished { .. })) => 0,
-                popped => popped.unwrap(),
-            };
-            popped.extend_from_slice(&room[..count]);
-        }
-        job.barrier().unwrap();
-        while let Some(value) = queue.pop(host).unwrap() {
-            popped.push(value);
-        }
-        job.barrier().unwrap();
-        popped
-    };
-    let all = on_ranks(4, rank);
-    let mut seen = BTreeSet::new();
-    for popped in &all {
-        let mut last = [None; 4];
-        for &[from, nth] in popped {
-            assert!(seen.insert((from, nth)), "popped twice");
-            let last = &mut last[from as usize];
-            assert!(last.is_none_or(|last| last < nth), "rank {from}: {nth} after {last:?}");
-            *last = Some(nth);
-        }
-    }
-    assert_eq!(seen.len() as u64, 4 * EACH);
 }
 
 /// A push that took its ticket and never wrote: pops name the ticket, and go on when it is skipped.

@@ -1,24 +1,40 @@
-//! Counters and queues on simulated owners whose READs are torn, scattered and executed again.
+//! Containers on simulated owners whose READs are torn, scattered and executed again, and which fail.
 
+use core::cell::RefCell;
+use core::sync::atomic::Ordering::SeqCst;
 use std::collections::{BTreeMap, BTreeSet};
 
+use probeline_containers::array;
 use probeline_containers::counters::{self, Counts};
 use probeline_containers::put_once::{self, Entries};
 use probeline_containers::queue::{self, Ring};
 use probeline_containers::small_map::{self, SmallMap};
 use probeline_containers::{Each, OperationError};
 use probeline_exchange::testing::{Replay, seeds};
-use probeline_pipeline::model::{MAX_STEPS, Past, soak};
+use probeline_pipeline::model::{Below, Count, MAX_STEPS, Past, Work, soak};
 use probeline_pipeline::{Open, Operation, OperationOf, OutcomeOf, Structure};
-use probeline_sim::{Cluster, Engine, Faults, Model, Rng};
-use probeline_transport::{Alone, Owner, Sizes};
+use probeline_sim::{Cluster, Death, Engine, Faults, Model, Order, Rng};
+use probeline_transport::{Alone, Owner, Sizes, Transport};
 
 const OWNERS: u32 = 3;
 const OPERATIONS: usize = 4;
 /// Operations of a run.
 const COUNT: u64 = 300;
 
-type Client<K> = Box<Structure<Engine, Vec<OperationOf<K>>, K>>;
+type Client<K> = Structure<Engine, Vec<OperationOf<K>>, K>;
+
+/// Opens a structure of all owners of a cluster.
+fn open<K: Open>(
+    cluster: &Cluster,
+    config: K::Config,
+    operations: usize,
+) -> Vec<RefCell<Client<K>>> {
+    let client = |owner| {
+        let engine = cluster.engine(Owner(owner)).unwrap();
+        RefCell::new(Structure::new(engine, config, vec![Operation::EMPTY; operations]).unwrap())
+    };
+    (0..cluster.config().owners).map(client).collect()
+}
 
 /// Runs operations that `draw` returns on random clients, several in flight on each, and returns how each
 /// ended.
@@ -27,18 +43,82 @@ fn run<K: Open>(
     sizes: Sizes,
     config: K::Config,
     errors_ppm: u32,
-    draw: impl Fn(u64, &mut dyn FnMut(u64) -> u64) -> (K::Key, K::Action),
+    draw: impl Fn(u64, Below<'_>) -> (K::Key, K::Action),
 ) -> (Vec<Past<OutcomeOf<K>>>, Vec<Client<K>>) {
     let mut rng = Rng::new(seed, 2_800);
     let sim = probeline_sim::Config::new(OWNERS, sizes).faulty(seed, errors_ppm, &mut rng);
-    let cluster = Cluster::new(sim).unwrap();
-    let client = |owner| {
-        let engine = cluster.engine(Owner(owner)).unwrap();
-        Box::new(Structure::new(engine, config, vec![Operation::EMPTY; OPERATIONS]).unwrap())
-    };
-    let mut clients: Vec<Client<K>> = (0..OWNERS).map(client).collect();
-    let below = &mut |bound| rng.below(bound);
-    (soak(&mut clients, COUNT, below, |number, _, below| draw(number, below)), clients)
+    let clients = open(&Cluster::new(sim).unwrap(), config, OPERATIONS);
+    let draw = |number, _: &mut Client<K>, below: Below<'_>| draw(number, below);
+    let mut work = Count { count: COUNT, blocks: true, draw };
+    let history = soak(&clients, &mut work, &mut |bound| rng.below(bound)).unwrap();
+    (history, clients.into_iter().map(RefCell::into_inner).collect())
+}
+
+/// Adds of 1 by what is known of them: whether they have ended well, or may have taken effect.
+#[derive(Debug, Default)]
+struct Adds {
+    done: u64,
+    unknown: u64,
+}
+
+const ELEMENTS: u64 = 8;
+type Elements = Each<array::Elements<u64>>;
+
+impl Work<Client<Elements>> for Adds {
+    fn draw(
+        &mut self,
+        number: u64,
+        _: &mut Client<Elements>,
+        below: Below<'_>,
+    ) -> Option<(u64, array::Action<u64>)> {
+        (number < 150).then(|| (below(ELEMENTS), array::Action::Add(1)))
+    }
+
+    fn check(&mut self, _: usize, past: &Past<u64>) -> Result<(), String> {
+        *if past.result.is_ok() { &mut self.done } else { &mut self.unknown } += 1;
+        Ok(())
+    }
+
+    fn drops(&mut self, _: u64, below: Below<'_>) -> bool {
+        let drops = below(20) == 0;
+        self.unknown += u64::from(drops);
+        drops
+    }
+}
+
+/// Operations fail, futures are dropped, and engines die.
+#[test]
+fn each_operation_has_one_result() {
+    for seed in seeds(2_000) {
+        let _replay = Replay(seed);
+        let mut rng = Rng::new(seed, 77);
+        let operations = 1 + u32::try_from(rng.below(4)).unwrap();
+        let config = array::Config { direct: false, ..array::Config::new(ELEMENTS) };
+        let victim = Owner(u32::try_from(rng.below(2)).unwrap());
+        let death = Death { owner: victim, after_ops: 1 + rng.below(60) };
+        let cluster = Cluster::new(probeline_sim::Config {
+            depth: 1 + u32::try_from(rng.below(4)).unwrap(),
+            seed,
+            model: Model::simple(1_000),
+            order: if rng.below(2) == 0 { Order::Shuffled } else { Order::ByTime },
+            faults: Faults {
+                death: (rng.below(3) == 0).then_some(death),
+                error_undone_ppm: if rng.below(3) == 0 { 50_000 } else { 0 },
+                ..Faults::none()
+            },
+            ..probeline_sim::Config::new(2, config.sizes::<u64>(2, operations))
+        })
+        .unwrap();
+        let clients = open::<Elements>(&cluster, config, operations as usize);
+        let mut adds = Adds::default();
+        soak(&clients, &mut adds, &mut |bound| rng.below(bound)).unwrap();
+        cluster.apply_outstanding();
+        let sum = |client: &RefCell<Client<Elements>>| -> u64 {
+            client.borrow().transport().window().iter().map(|word| word.load(SeqCst)).sum()
+        };
+        let (all, Adds { done, unknown }) = (clients.iter().map(sum).sum::<u64>(), &adds);
+        assert!((*done..=done + unknown).contains(&all), "{all}: {adds:?}");
+    }
 }
 
 /// Each add counts once, and a get never returns more than was added.
@@ -51,7 +131,7 @@ fn counts_each_add_once() {
         let key = |number: u64| number % KEYS * 0x0101_0101;
         // A third of the operations are gets.
         let is_get = |number: u64| number.is_multiple_of(3);
-        let draw = |number: u64, _: &mut dyn FnMut(u64) -> u64| {
+        let draw = |number: u64, _: Below<'_>| {
             let action =
                 if is_get(number) { counters::Action::Get } else { counters::Action::Add(1) };
             (key(number), action)
@@ -84,7 +164,7 @@ fn keys_keep_their_first_value() {
         // Keys that begin alike; the value tells the operation.
         let key = |number: u64| [7, 7, 7, 7, 7, 7, 7, 0, (number * 7 % KEYS).to_le_bytes()[0]];
         let is_find = |number: u64| number.is_multiple_of(3);
-        let draw = |number: u64, _: &mut dyn FnMut(u64) -> u64| {
+        let draw = |number: u64, _: Below<'_>| {
             let insert = put_once::Action::Insert(number << 20);
             (key(number), if is_find(number) { put_once::Action::Find } else { insert })
         };
@@ -180,7 +260,7 @@ fn pops_once_in_order() {
         let config = queue::Config { in_flight: 4, ..queue::Config::new(CAPACITY) };
         let host = Owner(1);
         let value = |number: u64| [number << 8, !number];
-        let draw = |number: u64, below: &mut dyn FnMut(u64) -> u64| match below(2) {
+        let draw = |number: u64, below: Below<'_>| match below(2) {
             0 => (host, queue::Action::Pop),
             // Words with bytes of zero, which tears keep.
             _ => (host, queue::Action::Push(value(number))),

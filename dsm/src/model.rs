@@ -7,8 +7,8 @@ mod sections;
 use core::cell::Cell;
 
 use probeline_pipeline::model::{
-    Draw, Driven, Explored, MAX_CLIENTS, RandomCheck, Scenario, Stopped, Subject, Turn, Verdict,
-    Wire, check_random, check_within, shorter, torn,
+    Draw, Driven, Explored, MAX_CLIENTS, Plan, RandomCheck, Scenario, Stopped, Subject, Turn,
+    Verdict, Wire, check_random, check_within, shorter, torn,
 };
 use probeline_pipeline::{Error, Operation, Pipeline};
 use probeline_transport::Owner;
@@ -285,16 +285,9 @@ impl<const N: usize> Scenario<N> for Litmus {
     type Storage = [Operation<Transfer>; 2];
     type History = History;
 
-    fn scripts(&self) -> Scripts {
-        self.scripts
-    }
-
-    fn starts(&self) -> [u8; MAX_CLIENTS] {
-        self.starts
-    }
-
-    fn failures(&self) -> u8 {
-        self.failures
+    fn plan(&self) -> Plan<Request> {
+        let Self { scripts, starts, failures, .. } = *self;
+        Plan { scripts, starts, failures }
     }
 
     fn memory(&self) -> [u64; N] {
@@ -409,10 +402,6 @@ impl<const N: usize> Scenario<N> for Litmus {
             }
         }
         Ok(true)
-    }
-
-    fn check_memory(&self, _: &[u64; N]) -> Verdict {
-        Ok(())
     }
 
     fn check_end(&self, memory: &[u64; N], history: &History, has_failed: bool) -> Verdict {

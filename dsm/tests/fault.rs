@@ -18,7 +18,7 @@ use bytemuck::Pod;
 use probeline_dsm::fault::{self, PlainMemory, Protection};
 use probeline_dsm::{CollectiveError, Config, ConfigError, Operation, OperationError};
 use probeline_exchange::Job;
-use probeline_exchange::testing::{Plan, Watched, kill_after, start, succeed, succeed_without};
+use probeline_exchange::testing::{Plan, Watched, start, succeed};
 use probeline_shm::{Builder, Engine};
 use probeline_transport::{Alone, AtomicScope, Exchange, ExchangeError, Fault, Owner};
 
@@ -53,7 +53,6 @@ fn main() {
         ("a_page_that_is_lost_is_named", Plan::Run(|| dies("a_page_that_is", "is dead: ", closed))),
         ("system_calls_fail_with_efault", Plan::Run(efault)),
         ("a_forked_process_has_no_region", Plan::Run(forked)),
-        ("a_holder_of_a_lock_is_killed", Plan::Run(killed)),
         ("a_rank_that_cannot_open_tells_others", Plan::Run(unopened)),
         ("many_regions_come_and_go", Plan::Run(many)),
         (
@@ -403,27 +402,6 @@ fn forked() {
     assert!(drops.success(), "{drops}");
     assert_eq!(memory.cells()[5].get(), 7);
     memory.barrier(&mut Alone).unwrap();
-}
-
-fn killed() {
-    const VICTIM: Owner = Owner(2);
-    let mut job = start("a_holder_of_a_lock_is_killed", RANKS);
-    let memory = open::<u64>(Config::new(10_000), false, &mut job);
-    if job.me() == VICTIM {
-        memory.acquire(1).unwrap();
-        memory.cells()[5].set(7);
-        job.barrier().unwrap();
-        kill_after(1);
-        loop {
-            thread::park();
-        }
-    }
-    job.barrier().unwrap();
-    let lost = OperationError::Fault(Fault::OwnerLost(VICTIM));
-    assert_eq!(memory.acquire(1), Err(lost.into()));
-    assert_eq!(memory.view(5..6).unwrap_err(), lost.into());
-    assert!(memory.barrier(&mut job).is_err());
-    succeed_without(job, VICTIM);
 }
 
 /// Pages of one rank are smaller than the system's, or it has none.

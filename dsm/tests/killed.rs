@@ -84,11 +84,7 @@ fn open(job: &mut Job, config: Config) -> Rank {
 }
 
 /// Runs a test in a job whose rank [`VICTIM`] is killed, and calls `others` on the others.
-fn run(name: &str, victim: impl FnOnce(&mut Rank, &mut Job), others: impl FnOnce(Rank, &mut Job)) {
-    run_with(CONFIG, name, victim, others);
-}
-
-fn run_with(
+fn run(
     config: Config,
     name: &str,
     victim: impl FnOnce(&mut Rank, &mut Job),
@@ -118,7 +114,7 @@ fn holder() {
         region.acquire(1).unwrap();
         job.barrier().unwrap();
     };
-    run("a_holder_of_a_lock_is_killed", victim, |mut region, job| {
+    run(CONFIG, "a_holder_of_a_lock_is_killed", victim, |mut region, job| {
         job.barrier().unwrap();
         lost(region.acquire(1));
         // Nothing of it works any more.
@@ -143,7 +139,7 @@ fn releases() {
         kill_after(3_000_000);
         while count(region, 0).is_ok() {}
     };
-    run("a_rank_is_killed_in_its_releases", victim, |mut region, job| {
+    run(CONFIG, "a_rank_is_killed_in_its_releases", victim, |mut region, job| {
         job.barrier().unwrap();
         let begun = Instant::now();
         loop {
@@ -159,7 +155,7 @@ fn barrier() {
     let victim = |region: &mut Rank, _: &mut Job| {
         region.edit(5..6).unwrap()[0] = 9;
     };
-    run("a_rank_is_killed_before_a_barrier", victim, |mut region, job| {
+    run(CONFIG, "a_rank_is_killed_before_a_barrier", victim, |mut region, job| {
         let passed = region.barrier(job);
         assert!(matches!(passed, Err(CollectiveError::Exchange(_))), "{passed:?}");
         assert_eq!(region.view(5..6).unwrap_err(), OperationError::BarrierFailed);
@@ -183,7 +179,7 @@ fn by_cpu(name: &str, call: fn(&mut Rank) -> Result<(), OperationError>) {
         region.poll().map(drop)
     };
     let victim = |_: &mut Rank, job: &mut Job| job.barrier().unwrap();
-    run_with(Config { mirror_pages: 1, ..CONFIG }, name, victim, |mut region, job| {
+    run(Config { mirror_pages: 1, ..CONFIG }, name, victim, |mut region, job| {
         job.barrier().unwrap();
         let (begun, is_first) = (Instant::now(), job.me() == Owner(0));
         let noticed = loop {

@@ -121,48 +121,6 @@ fn directory_keeps_unchanged_pages() {
     assert_eq!(fetches, [4 + ROUNDS - 1; 2]);
 }
 
-/// A list that has lost the notice of a page: its reader drops its copies, and passes that on with another lock.
-#[test]
-fn drops_copies_after_lost_notices() {
-    const RANKS: u32 = 5;
-    const FIRST: usize = 0;
-    const THIRD: usize = 16;
-    let config = Config { page_words: 8, notices: 2, locks: 3, ..Config::new(100) };
-    on_ranks(RANKS, |mut job| {
-        let mut region = open::<u64>(config, &mut job);
-        let me = job.me().0;
-        let _ = region.view(0..100).unwrap();
-        job.barrier().unwrap();
-        // Rank 2 knows the third page by lock 1, and tells lock 0 of it again: a notice of lock 0 too many.
-        let steps =
-            [(1, 1, Some(THIRD)), (2, 1, None), (0, 0, Some(FIRST)), (1, 0, None), (2, 0, None)];
-        for (rank, lock, edited) in steps {
-            if me == rank {
-                region.acquire(lock).unwrap();
-                if let Some(at) = edited {
-                    region.edit(at..at + 1).unwrap()[0] = 7;
-                }
-                region.release(lock).unwrap();
-            }
-            job.barrier().unwrap();
-        }
-        // Rank 3 has it from lock 0, and rank 4 from rank 3.
-        for (rank, locks) in [(3, [0, 2]), (4, [2, 2])] {
-            if me == rank {
-                for lock in locks {
-                    region.acquire(lock).unwrap();
-                    let (seen, []) =
-                        region.access([FIRST..FIRST + 1, THIRD..THIRD + 1], []).unwrap();
-                    assert_eq!(seen, [&[7], &[7]], "rank {rank}");
-                    region.release(lock).unwrap();
-                }
-                assert_eq!(region.stats().overflows > 0, rank == 3);
-            }
-            job.barrier().unwrap();
-        }
-    });
-}
-
 /// A notice that comes again by another lock does not drop the copy that was read after it.
 #[test]
 fn obeys_each_notice_once() {
@@ -374,27 +332,6 @@ fn barrier_handles_notice_overflow() {
         assert_eq!(stats[1].fetches, fetches);
         assert_eq!([stats[0].overflows, stats[1].overflows], [1, 0]);
     }
-}
-
-/// Ranks that call the barriers of two regions in different orders are told so.
-#[test]
-fn distinguishes_regions_in_barriers() {
-    let passed = on_ranks(2, |mut job| {
-        let [mut first, mut second] = [(); 2].map(|()| open::<u64>(Config::new(100), &mut job));
-        let me = job.me().0;
-        let seen: Vec<u64> = first.view(0..1).unwrap().to_vec();
-        job.barrier().unwrap();
-        if me == 0 {
-            first.edit(0..1).unwrap()[0] = 7;
-        }
-        let (one, other) =
-            if me == 0 { (&mut first, &mut second) } else { (&mut second, &mut first) };
-        let passed = [one.barrier(&mut job), other.barrier(&mut job)];
-        let found = first.view(0..1).map(|found| found[0]);
-        job.barrier().unwrap();
-        (seen, passed, found)
-    });
-    assert!(passed.iter().any(|(_, passed, _)| passed[0].is_err()), "{passed:?}");
 }
 
 /// A barrier that comes while a rank waits for a lock, whose holder keeps it across the barrier.

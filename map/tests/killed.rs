@@ -4,9 +4,12 @@
 //! Each rank forks a victim, which shares the windows of its owner. Its death affects only the bucket
 //! that it has claimed. A kernel timer kills it with SIGKILL at a random time.
 
+mod common;
+
 use std::collections::HashSet;
 use std::time::Instant;
 
+use common::{Key, Value, key, value};
 use probeline_exchange::Job;
 use probeline_exchange::testing::{Plan, kill_after, wait_for_kill};
 use probeline_map::{Config, Map, Operation, Stats, Written};
@@ -25,8 +28,6 @@ const STEPS: u64 = 2_000;
 const KEYS: u64 = 24;
 const BUCKETS: u64 = 16;
 
-type Key = [u64; 10];
-type Value = [u64; 13];
 type Client = Map<Engine, Vec<Operation<Key, Value>>, Key, Value>;
 
 fn main() {
@@ -36,18 +37,8 @@ fn main() {
     ]);
 }
 
-fn key(number: u64) -> Key {
-    core::array::from_fn(|at| number.wrapping_mul(at as u64 + 1))
-}
-
-/// Returns a value whose words depend on the key and on each other: a torn one is no value.
-fn value(number: u64, put: u64) -> Value {
-    core::array::from_fn(|at| (put + at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number)
-}
-
 fn check(number: u64, found: &Value) {
-    let put = (found[0] ^ number).wrapping_mul(0xf1de_83e1_9937_733d);
-    assert_eq!(*found, value(number, put), "a wrong value of key {number}");
+    assert_eq!(*found, value(number, found[0]), "a wrong value of key {number}");
 }
 
 fn rounds(test: &str, direct: bool) {

@@ -5,6 +5,5 @@ mod faults;
 #[cfg(feature = "std")]
 mod file;
 mod map;
-mod model;
 mod modes;
 mod update;

@@ -1,17 +1,38 @@
 //! Calls, sizes and limits of the map of one client.
 
+use core::future::Future;
 use core::sync::atomic::Ordering::Relaxed;
+use core::task::Poll;
 
 use crate::common::{Key, Value, key, on_ranks, on_shm, open, sim, storage, value};
 use probeline_exchange::Thread;
 use probeline_exchange::testing::{AnyEngine, OtherBuild};
 use probeline_map::{
-    BatchError, Bytes, CollectiveError, Config, ConfigError, Finished, Map, Mode, OperationError,
-    Outcome, Plain, Request, Tag, Written,
+    BatchError, Bytes, CollectiveError, Config, ConfigError, Map, Mode, OperationError, Plain,
+    Request, Shared, Tag, Written,
 };
 use probeline_shm::Builder;
 use probeline_sim::Cluster;
 use probeline_transport::{Alone, Exchange, Owner, PostError, Transport};
+
+/// Blocking, and as a future.
+#[test]
+fn computes_missing_value() {
+    let map = on_shm::<u64, u64>(Config { direct: false, ..Config::new(64) }, 4);
+    let mut map = Shared::new(map);
+    assert_eq!(map.map().get_or_compute(&1, |key| key + 1), Ok(2));
+    assert_eq!(map.map().get_or_compute(&1, |_| unreachable!()), Ok(2));
+    let ready = |key, compute: fn(&u64) -> u64| {
+        let mut future = core::pin::pin!(map.get_or_compute(&key, compute));
+        let mut context = core::task::Context::from_waker(core::task::Waker::noop());
+        let polls = core::iter::repeat_with(|| future.as_mut().poll(&mut context));
+        polls
+            .filter_map(|polled| if let Poll::Ready(end) = polled { Some(end) } else { None })
+            .next()
+    };
+    assert_eq!(ready(3, |key| key + 1), Some(Ok(4)));
+    assert_eq!(ready(3, |_| unreachable!()), Some(Ok(4)));
+}
 
 /// Batches longer than a block, in which a few keys are missing.
 #[test]
@@ -162,26 +183,6 @@ fn get_returns_no_destroyed_value() {
         }
         assert!(map.stats().failed_checks > 0);
     }
-}
-
-#[test]
-fn blocking_beside_submitted_calls() {
-    let config = Config { direct: false, mode: Mode::Unlocked, ..Config::new(64) };
-    let cluster = Cluster::new(sim::<u64, u64>(&config, 1, 2)).unwrap();
-    let mut map = open::<u64, u64>(&cluster, 0, config, 2);
-    map.submit(Tag(1), &1, Request::Put(10)).unwrap();
-    assert_eq!(map.put(&2, &20), Ok(Written::Inserted));
-    assert_eq!(map.get(&2), Ok(Some(20)));
-    let mut out = [Finished::default(); 2];
-    while map.in_flight() > 0 {
-        map.poll_into(&mut out).unwrap();
-    }
-    let inserted = Finished { tag: Tag(1), result: Ok(Outcome::Written(Written::Inserted)) };
-    assert_eq!(out[0], inserted);
-    assert_eq!(map.get(&1), Ok(Some(10)));
-    map.submit(Tag(2), &1, Request::Get).unwrap();
-    map.submit(Tag(3), &2, Request::Get).unwrap();
-    assert_eq!(map.get(&1), Err(OperationError::Busy), "results hold all storage");
 }
 
 #[test]

@@ -1,20 +1,23 @@
 //! Tests of the collective calls, over shared memory and on the simulator's stage.
 
+use core::cell::RefCell;
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::thread;
 
+use crate::common::account::End;
 use crate::common::extensions::probed;
-use crate::common::job::{Over, Sizes};
-use crate::common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
+use crate::common::job::{Over, SLOT_WORDS};
+use crate::common::kinds::{self, FORMS, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
 use probeline_exchange::testing::{AnyEngine, OtherBuild, gather};
 use probeline_pipeline::Structure;
+use probeline_pipeline::model::run_futures;
 use probeline_sim::{Cluster, Rng};
 use probeline_table::{
-    ChunkChoice, CollectiveError, Config, Ended, Finished, Intent, OneRoundtrip, Outcome, Probing,
+    ChunkChoice, CollectiveError, Config, Ended, Finished, Intent, OneRoundtrip, Probing,
     ReadAhead, ReadCost, Tag, TreeConfig,
 };
-use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
+use probeline_transport::{Call, Exchange, ExchangeError, Owner, Sizes, Term};
 
 const CONFIG: Config =
     Config { first_word: 8, chunk_buckets: 16, max_chunks: 64, ..Config::paper(64) };
@@ -23,18 +26,21 @@ const BOTH: [Over; 2] = [Over::Shm, Over::Sim { seed: 1 }];
 /// Owners of the cases that do not draw their number.
 const OWNERS: u32 = 3;
 const OPERATIONS: u32 = 4;
+/// The number of a key that no owner inserts.
+const ABSENT: u64 = 1 << 11;
 
 /// Returns sizes of engines for tables of any kind with these words.
 fn sizes(window_words: u64) -> Sizes {
-    // The slots of an operation here are half of those of a wide one.
-    Sizes { owners: OWNERS, window_words, operations: 2 * OPERATIONS, depth: 4 * OPERATIONS }
+    // The slots of a narrow operation are half of those of a wide one.
+    let slots = Config::slots(2 * OPERATIONS);
+    Sizes::new(window_words).with_slots(slots, SLOT_WORDS).with_depth(4 * OPERATIONS)
 }
 
-/// Opens a table on three owners, of which `odd` has other parameters, and returns their errors.
-fn open_with<K: Numbers>(over: Over, odd: u32, mine: K::Config, theirs: K::Config) -> Vec<Error> {
+/// Opens a table on three owners, of which owner 1 has other parameters, and returns their errors.
+fn open_with<K: Numbers>(over: Over, mine: K::Config, theirs: K::Config) -> Vec<Error> {
     let window_words = [mine, theirs].map(|of| K::sizes(&of, OPERATIONS).window_words);
-    over.run(sizes(window_words[0].max(window_words[1])), |engine, exchange| {
-        let config = if exchange.me() == Owner(odd) { theirs } else { mine };
+    over.run(OWNERS, sizes(window_words[0].max(window_words[1])), |engine, exchange| {
+        let config = if exchange.me() == Owner(1) { theirs } else { mine };
         kinds::try_open::<_, K>(engine, config, OPERATIONS, exchange).err()
     })
 }
@@ -54,22 +60,16 @@ fn opens_same_table() {
             ..steps
         };
         for theirs in [CONFIG, steps, options] {
-            assert_eq!(open_with::<NarrowKeys>(over, 1, CONFIG, theirs), [None; 3]);
+            assert_eq!(open_with::<NarrowKeys>(over, CONFIG, theirs), [None; 3]);
         }
     }
 }
 
-/// Asserts that all owners name the first one that differs, and `what` differs.
-fn names<K: Numbers>(what: &str, mine: K::Config, theirs: K::Config) {
-    for odd in 0..OWNERS {
-        let errors = open_with::<K>(Over::Shm, odd, mine, theirs);
-        for (me, error) in (0..).zip(errors) {
-            let different = Owner(if me != odd { odd } else { u32::from(odd == 0) });
-            let Some(CollectiveError::Differs { owner, what: found, .. }) = error else {
-                panic!("{error:?}")
-            };
-            assert_eq!((owner, found), (different, what), "{odd} is odd, owner {me}");
-        }
+/// Asserts that all owners name the parameter that differs.
+fn names<K: Numbers>(expected: &str, mine: K::Config, theirs: K::Config) {
+    for error in open_with::<K>(Over::Shm, mine, theirs) {
+        let Some(CollectiveError::Differs { what, .. }) = error else { panic!("{error:?}") };
+        assert_eq!(what, expected);
     }
 }
 
@@ -93,7 +93,7 @@ fn names_differing_parameter() {
     let tree = TreeKeys::<2>::config(CONFIG, 0);
     names::<TreeKeys<2>>("bits of a key", tree, TreeConfig { key_bits: 100, ..tree });
     // Keys of another width.
-    let errors = Over::Shm.run(sizes(1_000), |engine, exchange| match exchange.me() {
+    let errors = Over::Shm.run(OWNERS, sizes(1_000), |engine, exchange| match exchange.me() {
         Owner(1) => {
             let config = WideKeys::<2>::config(CONFIG, 64);
             kinds::try_open::<_, WideKeys<2>>(engine, config, OPERATIONS, exchange).err()
@@ -114,7 +114,8 @@ fn refuses_another_build() {
     fn refuses<K: Numbers>() {
         let config = K::config(Config::paper(64), 64);
         let window_words = K::sizes(&config, OPERATIONS).window_words;
-        let cluster = Cluster::new(Sizes { owners: 2, ..sizes(window_words) }.sim(1)).unwrap();
+        let config_of_two = probeline_sim::Config::new(2, sizes(window_words));
+        let cluster = Cluster::new(config_of_two).unwrap();
         let engine = AnyEngine::new(cluster.engine(Owner(0)).unwrap());
         let mut table = kinds::new::<_, K>(engine, config, OPERATIONS, 0);
         let agreed = table.agree(&mut OtherBuild::default());
@@ -133,7 +134,7 @@ fn refuses_another_build() {
 /// table holds the right keys. `room` keys fill the empty table.
 fn phases<K: Numbers>(over: Over, config: K::Config, numbers: u64, room: Option<u64>) {
     let window_words = K::sizes(&config, OPERATIONS).window_words;
-    over.run(sizes(window_words), |engine, exchange| {
+    over.run(OWNERS, sizes(window_words), |engine, exchange| {
         let mut table = kinds::open::<_, K>(engine, config, OPERATIONS, exchange);
         let me = u64::from(exchange.me().0);
         let mut expected = BTreeSet::new();
@@ -141,10 +142,19 @@ fn phases<K: Numbers>(over: Over, config: K::Config, numbers: u64, room: Option<
             // All owners insert all keys, each in another order.
             let numbers = (0..numbers).map(|nth| (nth + 40 * me) % numbers + 4 * round);
             let keys: Vec<K::Key> = numbers.clone().map(|n| K::key(&config, n)).collect();
-            let mut results = vec![Outcome::Full; keys.len()];
-            table.find_or_put_batch(&keys, &mut results).unwrap();
-            assert!(!results.contains(&Outcome::Full), "round {round}");
-            let inserted = results.iter().filter(|end| **end == Outcome::Inserted).count() as u64;
+            let form = u8::try_from(round).unwrap();
+            let ends = if form < FORMS {
+                kinds::run_in_form(&mut table, &keys, form, Intent::FindOrPut)
+            } else {
+                let shared = RefCell::new(table);
+                let all: Vec<_> = keys.iter().map(|key| (*key, Intent::FindOrPut)).collect();
+                let ends = run_futures(&shared, &all);
+                table = shared.into_inner();
+                ends
+            };
+            let right = |end: &End| matches!(end, Ok(Ended::Found | Ended::Inserted));
+            assert!(ends.iter().all(right), "round {round}: {ends:?}");
+            let inserted = ends.iter().filter(|end| **end == Ok(Ended::Inserted)).count() as u64;
             let before = expected.len() as u64;
             expected.extend(numbers);
             let new = expected.len() as u64 - before;
@@ -183,7 +193,7 @@ fn phases<K: Numbers>(over: Over, config: K::Config, numbers: u64, room: Option<
         exchange.barrier().unwrap();
         if let Some(room) = room.filter(|_| me == 0) {
             (0..room).for_each(|number| kinds::put(&mut table, number).unwrap());
-            let full = table.call(&K::key(&config, 1 << 15), Intent::FindOrPut);
+            let full = table.call(&K::key(&config, ABSENT), Intent::FindOrPut);
             assert_eq!(full, Ok(Ended::Full));
         }
         exchange.barrier().unwrap();
@@ -207,7 +217,7 @@ fn check<K: Numbers>(
     for &number in expected {
         assert_eq!(kinds::find(table, number), Some(true), "{number}");
     }
-    assert_eq!(kinds::find(table, 1 << 15), Some(false));
+    assert_eq!(kinds::find(table, ABSENT), Some(false));
     exchange.barrier().unwrap();
 }
 
@@ -232,6 +242,14 @@ fn holds_expected_keys_after_phases() {
             let wide = WideKeys::<3>::config(buckets(64), 58);
             phases::<WideKeys<3>>(over, wide, 120, Some(58 * u64::from(OWNERS)));
             phases::<TreeKeys<4>>(over, TreeKeys::<4>::config(buckets(512), 0), 120, None);
+            phases::<WideKeys<1>>(over, WideKeys::<1>::config(buckets(64), 58), 120, None);
+            phases::<WideKeys<16>>(over, WideKeys::<16>::config(buckets(64), 58), 120, None);
+            let tree = |key_bits| TreeConfig { buckets: buckets(512), key_bits };
+            for key_bits in [12, 63, 64] {
+                phases::<TreeKeys<1>>(over, tree(key_bits), 120, None);
+            }
+            phases::<TreeKeys<2>>(over, tree(100), 120, None);
+            phases::<TreeKeys<16>>(over, tree(1_024), 120, None);
         }
     }
 }
@@ -269,7 +287,7 @@ fn owners_agree_on_direct_path() {
     let config = |direct| WideKeys::<3>::config(Config { direct, ..CONFIG }, 64);
     // What each owner's configuration allows, in one table after the other.
     let allowed = [[true; 3], [true, false, true], [true; 3], [false; 3]];
-    Over::Shm.run(sizes(config(true).words() + 8), |mut engine, exchange| {
+    Over::Shm.run(OWNERS, sizes(config(true).words() + 8), |mut engine, exchange| {
         let me = exchange.me().0 as usize;
         let mut late = Late(exchange);
         for owners in allowed {

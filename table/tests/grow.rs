@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Acquire;
 use std::collections::BTreeSet;
 
-use crate::common::job::{Sizes, on_shm};
+use crate::common::job::{SLOT_WORDS, on_shm, sizes};
 use crate::common::kinds::{
     NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys, find, new, open, part, put,
 };
@@ -11,7 +11,9 @@ use crate::common::storage;
 use probeline_exchange::testing::{AnyEngine, Replay, replayed_seed, seeds};
 use probeline_sim::{Cluster, Death, Faults, Model, Order, stage};
 use probeline_table::{CollectiveError, Config, Outcome, Probing, Table};
-use probeline_transport::{Alone, Exchange, Owner, Pending, Splitter, StableMemory, Transport};
+use probeline_transport::{
+    Alone, Exchange, Owner, Pending, Sizes, Splitter, StableMemory, Transport,
+};
 use proptest::prelude::*;
 
 const OPERATIONS: u32 = 4;
@@ -76,26 +78,19 @@ struct Seen {
 }
 
 impl Case {
-    fn sizes(&self) -> [probeline_transport::Sizes; 2] {
+    fn sizes(&self) -> [Sizes; 2] {
         self.shapes.map(|shape| {
             let wide = WideKeys::<WORDS>::sizes(&shape.of::<WideKeys<WORDS>>(), OPERATIONS);
             let tree = TreeKeys::<WORDS>::sizes(&shape.of::<TreeKeys<WORDS>>(), OPERATIONS);
             let window_words = wide.window_words.max(tree.window_words);
-            probeline_transport::Sizes { slot_words: 64, window_words, ..wide }
+            Sizes { slot_words: SLOT_WORDS, window_words, ..wide }
         })
     }
 
     fn on_shm(&self) -> Vec<Seen> {
         let [first, second] = self.sizes();
-        let sizes = first.plus(second);
-        let sizes = Sizes {
-            owners: self.owners,
-            window_words: sizes.window_words,
-            operations: sizes.slots / 2,
-            depth: sizes.depth,
-        };
-        let seen =
-            on_shm(sizes, |mut engine, mut exchange| self.split(&mut engine, true, &mut exchange));
+        let body = |mut engine, mut exchange| self.split(&mut engine, true, &mut exchange);
+        let seen = on_shm(self.owners, first.plus(second), body);
         seen.into_iter().map(|seen| seen.expect("no faults")).collect()
     }
 
@@ -347,8 +342,7 @@ fn lost_owner_leaves_table_whole() {
 #[test]
 fn refuses_tables_of_different_jobs() {
     let config = Config::paper(64);
-    let sizes = Sizes::of(2, &config);
-    let errors = on_shm(sizes, |engine, mut exchange| {
+    let errors = on_shm(2, sizes(&config), |engine, mut exchange| {
         let mut table = Table::open(engine, config, storage(2), &mut exchange).unwrap();
         let engine = probeline_shm::Builder::new(config.sizes(2)).open(&mut Alone).unwrap();
         let mut target = Table::open(engine, config, storage(2), &mut Alone).unwrap();
@@ -377,7 +371,7 @@ fn open_shape<K: Numbers>(
 #[test]
 fn retains_keys_of_tree_table() {
     const OWNERS: u32 = 3;
-    on_shm(Sizes::of(OWNERS, &Config::paper(8)), |_, mut exchange| {
+    on_shm(OWNERS, sizes(&Config::paper(8)), |_, mut exchange| {
         let [mut table, mut target] =
             [40, 5].map(|lines| open_shape::<TreeKeys<WORDS>>(Shape::new(lines), &mut exchange));
         let me = u64::from(exchange.me().0);
@@ -403,7 +397,7 @@ fn retains_keys_of_tree_table() {
 fn stops_between_pieces() {
     const OWNERS: u32 = 2;
     const NUMBERS: u64 = 280_000;
-    on_shm(Sizes::of(OWNERS, &Config::paper(8)), |_, mut exchange| {
+    on_shm(OWNERS, sizes(&Config::paper(8)), |_, mut exchange| {
         let shape = |lines| Shape { direct: true, ..Shape::new(lines) };
         let mut table = open_shape::<NarrowKeys>(shape(25_000), &mut exchange);
         let me = u64::from(exchange.me().0);

@@ -1,7 +1,7 @@
 //! The rules of the map.
 
 use probeline_pipeline::Error;
-use probeline_pipeline::model::{self, Explored, MAX_CLIENTS, Stopped, Verdict, torn};
+use probeline_pipeline::model::{self, Explored, Plan, Stopped, Verdict, torn};
 
 use super::{Act, BUCKET_WORDS, Driven, MAX_REQUESTS, Memory, Scenario, Storage, WORDS, value_of};
 use crate::alone::Blocking;
@@ -56,16 +56,9 @@ impl model::Scenario<WORDS> for Case<'_> {
     type Storage = Storage;
     type History = History;
 
-    fn scripts(&self) -> &'static [&'static [Act]] {
-        self.scenario.scripts
-    }
-
-    fn starts(&self) -> [u8; MAX_CLIENTS] {
-        self.scenario.starts
-    }
-
-    fn failures(&self) -> u8 {
-        self.scenario.failures
+    fn plan(&self) -> Plan<Act> {
+        let Scenario { scripts, starts, failures, .. } = *self.scenario;
+        Plan { scripts, starts, failures }
     }
 
     fn memory(&self) -> Memory {

@@ -53,11 +53,11 @@ pub fn check_within<const N: usize, S: Scenario<N>>(
     max_moves: usize,
 ) -> Result<Explored, Stopped> {
     assert!(
-        scenario.scripts().len() <= MAX_CLIENTS,
+        scenario.plan().scripts.len() <= MAX_CLIENTS,
         "a scenario has at most {MAX_CLIENTS} clients"
     );
     let client = |who| {
-        (who < scenario.scripts().len()).then(|| {
+        (who < scenario.plan().scripts.len()).then(|| {
             let driven = scenario.client(who);
             Rc::new(Client { fingerprint: 0, driven, call: None, done: 0, running: false })
         })
@@ -66,10 +66,10 @@ pub fn check_within<const N: usize, S: Scenario<N>>(
         memory: scenario.memory(),
         clients: core::array::from_fn(client),
         late: Vec::new(),
-        failures: scenario.failures(),
+        failures: scenario.plan().failures,
         history: S::History::default(),
     };
-    (0..scenario.scripts().len()).for_each(|who| start.seal(who));
+    (0..scenario.plan().scripts.len()).for_each(|who| start.seal(who));
     let mut checker = Checker { scenario, paths: HashMap::default(), left: max_moves };
     let executions = checker.explore(&start)?;
     Ok((checker.paths.len(), executions))
@@ -84,7 +84,7 @@ impl<S: Scenario<N>, const N: usize> Checker<'_, S, N> {
         }
         self.scenario.check_memory(&world.memory)?;
         let mut next = Vec::with_capacity(USUAL_MOVES);
-        for who in 0..self.scenario.scripts().len() {
+        for who in 0..self.scenario.plan().scripts.len() {
             self.moves_of(world, who, &mut next)
                 .map_err(|violation| format!("client {who}: {violation}"))?;
         }
@@ -113,7 +113,7 @@ impl<S: Scenario<N>, const N: usize> Checker<'_, S, N> {
     /// Runs the collective call after which all scripts start again.
     fn restart(&self, world: &World<S, N>, history: S::History) -> World<S, N> {
         let mut after = World { memory: self.scenario.memory(), history, ..world.clone() };
-        for who in 0..self.scenario.scripts().len() {
+        for who in 0..self.scenario.plan().scripts.len() {
             let client = after.client(who);
             client.done = 0;
             self.scenario.forget(client.driven.shared_mut());
@@ -125,8 +125,8 @@ impl<S: Scenario<N>, const N: usize> Checker<'_, S, N> {
     fn moves_of(&self, world: &World<S, N>, who: usize, next: &mut Vec<World<S, N>>) -> Verdict {
         let Some(client) = &world.clients[who] else { return Ok(()) };
         let ended: u8 = world.clients.iter().flatten().map(|client| client.done).sum();
-        let may_start = !client.running && ended >= self.scenario.starts()[who];
-        let has_more = usize::from(client.done) < self.scenario.scripts()[who].len();
+        let may_start = !client.running && ended >= self.scenario.plan().starts[who];
+        let has_more = usize::from(client.done) < self.scenario.plan().scripts[who].len();
         // Without room, what the request before has left in flight must complete first.
         if may_start && has_more && client.driven.has_room() {
             let mut after = world.clone();
@@ -235,7 +235,7 @@ impl<S: Scenario<N>, const N: usize> Checker<'_, S, N> {
 
     /// Returns the request of a client with this number of requests before it.
     fn turn(&self, who: usize, nth: usize) -> Turn<S::Request> {
-        let scripts = self.scenario.scripts();
+        let scripts = self.scenario.plan().scripts;
         let before: usize = scripts[..who].iter().map(|script| script.len()).sum();
         Turn { who, nth, number: before + nth, request: scripts[who][nth] }
     }
@@ -364,14 +364,14 @@ impl<S: Scenario<N>, const N: usize> Checker<'_, S, N> {
 
     fn check_end(&self, world: &World<S, N>) -> Verdict {
         for (who, client) in world.clients.iter().flatten().enumerate() {
-            if usize::from(client.done) != self.scenario.scripts()[who].len() {
+            if usize::from(client.done) != self.scenario.plan().scripts[who].len() {
                 return Err(format!("client {who} is stuck"));
             }
             if client.driven.clone().quiesce().is_err() || client.driven.in_flight() > 0 {
                 return Err(format!("client {who} is not at rest"));
             }
         }
-        let has_failed = world.failures < self.scenario.failures();
+        let has_failed = world.failures < self.scenario.plan().failures;
         self.scenario.check_end(&world.memory, &world.history, has_failed)
     }
 }

@@ -57,10 +57,15 @@ impl Effect {
 }
 
 /// Returns the words whose bits in each of `parts` are those of one of these values: all words that a
-/// READ may tear at the borders of the parts. The parts are disjoint and cover a word.
+/// READ may tear at the borders of the parts.
+///
+/// # Panics
+/// If the parts are not disjoint, or not a whole word together.
 #[must_use]
 pub fn torn(values: &[u64], parts: &[u64]) -> Vec<u64> {
-    debug_assert!(parts.iter().fold(0, |all, part| all ^ part) == u64::MAX, "parts of a word");
+    let bits: u32 = parts.iter().map(|part| part.count_ones()).sum();
+    let all = parts.iter().fold(0, |all, part| all | part);
+    assert!(bits == u64::BITS && all == u64::MAX, "tears are parts of a word");
     let mut all = vec![0];
     for part in parts {
         let with = |word: u64| values.iter().map(move |value| word | value & part);

@@ -10,7 +10,7 @@ use probeline_transport::Owner;
 use super::checker::check;
 use super::effects::torn;
 use super::random::{Explored, Stopped};
-use super::scenario::{Driven, MAX_CLIENTS, Scenario, Turn, Verdict};
+use super::scenario::{Driven, MAX_CLIENTS, Plan, Scenario, Turn, Verdict};
 use super::wire::Wire;
 use crate::error::Error;
 use crate::kind::{Kind, Open};
@@ -78,10 +78,6 @@ where
         >,
     M: Sequential<K>,
 {
-    let Network { tears, .. } = network;
-    let bits: u32 = tears.iter().map(|part| part.count_ones()).sum();
-    let all = tears.iter().fold(0, |all, part| all | part);
-    assert!(tears.is_empty() || bits == u64::BITS && all == u64::MAX, "tears are parts of a word");
     let model = PhantomData::<M>;
     check::<N, _>(&Linear::<K, M> { config, network, scripts, model })
 }
@@ -158,16 +154,9 @@ where
     type Storage = [Operation<K::Machine>; 1];
     type History = History<OutcomeOf<K>>;
 
-    fn scripts(&self) -> Scripts<K> {
-        self.scripts
-    }
-
-    fn starts(&self) -> [u8; MAX_CLIENTS] {
-        [0; MAX_CLIENTS]
-    }
-
-    fn failures(&self) -> u8 {
-        self.network.failures
+    fn plan(&self) -> Plan<Self::Request> {
+        let Self { scripts, network: Network { failures, .. }, .. } = *self;
+        Plan { scripts, starts: [0; MAX_CLIENTS], failures }
     }
 
     fn torn(&self, _: usize, values: Vec<u64>) -> Vec<u64> {
@@ -235,127 +224,11 @@ where
         Ok(true)
     }
 
-    fn check_memory(&self, _: &[u64; N]) -> Verdict {
-        Ok(())
-    }
-
     fn check_end(&self, _: &[u64; N], history: &Self::History, _: bool) -> Verdict {
         let all: Vec<_> = history.operations.iter().collect();
         match self.has_order(&all, &M::default()) {
             true => Ok(()),
             false => Err(format!("no order explains {:?}", history.operations)),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use core::sync::atomic::AtomicU64;
-
-    use probeline_transport::{Owner, RemoteWord, Transport};
-
-    use super::*;
-    use crate::collective::Parameter;
-    use crate::machine::{Completed, Next, Run, Step};
-    use crate::port::Port;
-
-    /// Takes a ticket by compare-and-swap. Without `REPEATS` it does not retry a lost one: the defect.
-    #[derive(Clone, Copy, Debug, Hash)]
-    struct Take<const REPEATS: bool> {
-        expected: u64,
-    }
-
-    const WORD: RemoteWord = RemoteWord { owner: Owner(0), index: 0 };
-
-    impl<const REPEATS: bool> Machine for Take<REPEATS> {
-        type Outcome = u64;
-        const IDLE: Self = Self { expected: 0 };
-        const SLOTS: u32 = 0;
-    }
-
-    impl<const REPEATS: bool> Run<()> for Take<REPEATS> {
-        fn advance(&mut self, (): &mut (), port: &mut Port<'_, impl Transport>) -> Next<u64> {
-            port.compare_and_swap(0, WORD, self.expected, self.expected + 1)?;
-            Ok(Step::Wait)
-        }
-
-        fn on_completion(
-            &mut self,
-            Completed { word, .. }: Completed,
-            shared: &mut (),
-            port: &mut Port<'_, impl Transport>,
-        ) -> Next<u64> {
-            if word == self.expected || !REPEATS {
-                return Ok(Step::Done(word));
-            }
-            self.expected = word;
-            self.advance(shared, port)
-        }
-    }
-
-    struct Tickets<const REPEATS: bool>;
-
-    impl<const REPEATS: bool> Kind for Tickets<REPEATS> {
-        type Config = ();
-        type Context = ();
-        type Key = ();
-        type Action = ();
-        type Machine = Take<REPEATS>;
-        type Stats = ();
-        const NAME: &'static str = "Tickets";
-
-        fn parameters((): &(), (): &()) -> impl Iterator<Item = Parameter> + Clone {
-            core::iter::empty()
-        }
-
-        fn machine((): &(), (): (), (): &()) -> Result<Take<REPEATS>, Error> {
-            Ok(Take::IDLE)
-        }
-
-        fn stats((): &()) -> &() {
-            &()
-        }
-
-        fn reset_stats((): &mut ()) {}
-
-        fn count((): &(), (): &(), _: &[AtomicU64]) -> Result<u64, Error> {
-            Ok(0)
-        }
-
-        fn empty((): &(), (): &(), _: &[AtomicU64]) -> Result<(), Error> {
-            Ok(())
-        }
-    }
-
-    impl<const REPEATS: bool> Open for Tickets<REPEATS> {
-        fn context((): &(), _: &impl Transport) {}
-    }
-
-    #[derive(Clone, Default)]
-    struct Taken(u64);
-
-    impl<const REPEATS: bool> Sequential<Tickets<REPEATS>> for Taken {
-        fn run(&mut self, (): &(), (): ()) -> u64 {
-            self.0 += 1;
-            self.0 - 1
-        }
-    }
-
-    const SCRIPTS: &[&[((), ())]] = &[&[((), ()); 2], &[((), ()); 2]];
-
-    #[test]
-    fn accepts_linearizable_structure() {
-        for failures in 0..2 {
-            let network = Network { failures, ..Network::ONE };
-            let checked = check_linear::<Tickets<true>, Taken, 1>((), network, SCRIPTS);
-            assert!(checked.is_ok(), "{failures}: {checked:?}");
-        }
-    }
-
-    #[test]
-    fn detects_unexplained_outcome() {
-        let checked = check_linear::<Tickets<false>, Taken, 1>((), Network::ONE, SCRIPTS);
-        let Err(Stopped::Violation(text)) = checked else { panic!("{checked:?}") };
-        assert!(text.contains("no order explains"), "{text}");
     }
 }

@@ -4,7 +4,7 @@
 use core::fmt::Debug;
 use core::hash::Hash;
 
-use probeline_pipeline::model::{self, Action, Explored, MAX_CLIENTS, Stopped, Verdict, torn};
+use probeline_pipeline::model::{self, Action, Explored, Plan, Stopped, Verdict, torn};
 use probeline_pipeline::{Batch, Machine, Operation, Parts, Pipeline, Pull, Run};
 
 use super::{KEYS, MAX_BUCKETS, MAX_REQUESTS, Memory, Mutant, Request, Scenario, Storage, Wire};
@@ -90,16 +90,9 @@ impl<S: Subject> model::Scenario<MAX_BUCKETS> for Case<S> {
     type Storage = Storage<S::Machine>;
     type History = History;
 
-    fn scripts(&self) -> &'static [&'static [Request]] {
-        self.scenario.scripts
-    }
-
-    fn starts(&self) -> [u8; MAX_CLIENTS] {
-        self.scenario.starts
-    }
-
-    fn failures(&self) -> u8 {
-        self.scenario.failures
+    fn plan(&self) -> Plan<Request> {
+        let Scenario { scripts, starts, failures, .. } = self.scenario;
+        Plan { scripts, starts, failures }
     }
 
     fn memory(&self) -> Memory {

@@ -10,7 +10,7 @@ use probeline_table::{
 use probeline_transport::{AtomicScope, Exchange, Transport};
 
 use crate::common::extensions::probed;
-use crate::common::job::{Sizes, on_shm};
+use crate::common::job::{on_shm, sizes};
 use crate::common::{CachedTable, cache, key, storage};
 
 /// A table that is too small for the keys, with a probe limit smaller than the table.
@@ -43,8 +43,7 @@ fn put_all<T: Transport>(table: &mut CachedTable<T>, seed: u64) {
 
 /// Returns the posts and counters of each owner, and the number of keys in the table.
 fn run(scope: AtomicScope, config: Config, cache_entries: usize) -> (Vec<(Posts, Stats)>, u64) {
-    let sizes = Sizes::of(OWNERS, &config);
-    let owners = on_shm(sizes, |engine, mut exchange| {
+    let owners = on_shm(OWNERS, sizes(&config), |engine, mut exchange| {
         let engine = Watched::declaring(engine, |caps| caps.atomics = scope);
         let table = Table::open(engine, config, storage(4), &mut exchange).unwrap();
         let mut table = table.with_cache(cache(cache_entries));
@@ -107,7 +106,7 @@ fn check(scope: AtomicScope, config: Config, cache_entries: usize) {
 fn batch_names_first_failed_key() {
     for direct in [false, true] {
         let config = Config { direct, ..CONFIG };
-        on_shm(Sizes::of(1, &config), |engine, mut exchange| {
+        on_shm(1, sizes(&config), |engine, mut exchange| {
             let mut table = Table::open(engine, config, storage(4), &mut exchange).unwrap();
             let mut results = [Ok(Outcome::Full); 2];
             let lengths = table.find_or_put_batch(&[1, 2, 3], &mut results).unwrap_err();

@@ -1,15 +1,17 @@
 //! Drives the tables of several simulated owners in one thread, in an order that a seed determines.
 
+use core::cell::RefCell;
+
 use probeline_exchange::testing::AnyEngine;
-use probeline_pipeline::Structure;
+use probeline_pipeline::Host;
+use probeline_pipeline::model::{Below, Past, Work, soak};
 use probeline_sim::{Cluster, Engine, Rng};
 use probeline_table::{
-    Bucket, Config, Ended, Finished, Intent, OneRoundtrip, OperationError, OutcomeStats, Probing,
-    Stats, Tag,
+    Bucket, Config, Ended, Intent, OneRoundtrip, OperationError, OutcomeStats, Probing, Stats,
 };
 use probeline_transport::{Fault, Owner, Transport};
 
-use super::account::{Account, End, UNTOUCHED, ends};
+use super::account::{Account, End, UNTOUCHED};
 use super::extensions::Setup;
 use super::kinds::{self, Numbered, Numbers};
 use super::{CachedTable, Wrong, key, probe_order};
@@ -33,50 +35,43 @@ pub(crate) struct Plan {
     pub(crate) submits: u64,
     /// Finds per million operations.
     pub(crate) finds_ppm: u32,
-    /// Blocking calls per million operations.
-    pub(crate) blocking_ppm: u32,
-    /// Batches per million of the other operations.
-    pub(crate) batch_ppm: u32,
-    /// Maximum number of results that one poll has room for.
-    pub(crate) poll_room: u32,
     /// The owner to kill, and the step at which it is killed.
     pub(crate) kill: Option<(u64, Owner)>,
 }
 
+type Table<K> = Numbered<AnyEngine<'static>, K>;
+
 pub(crate) struct Drive<K: Numbers> {
     plan: Plan,
     pub(crate) cluster: Cluster,
-    pub(crate) tables: Vec<Numbered<AnyEngine<'static>, K>>,
-    /// The parameters of the first owner, of which keys depend.
-    config: K::Config,
+    pub(crate) tables: Vec<RefCell<Table<K>>>,
+}
+
+/// The work of all owners, and the test's record of it.
+struct Requests<'d, K: Numbers> {
+    drive: &'d Drive<K>,
     account: Account,
     rng: Rng,
     left: u64,
-    next_tag: u64,
+    /// Operations to repeat.
+    again: Vec<(u64, Intent)>,
+    steps: u64,
     members: Vec<Member>,
 }
 
-/// The test's record of one owner.
+/// One owner's number of results by outcome, and of operations that failed, or found the engine dead.
 #[derive(Clone, Debug, Default)]
 struct Member {
-    /// Operations submitted and not reported.
-    running: u32,
-    /// Operations to repeat.
-    again: Vec<(u64, Intent)>,
-    fault: Option<Fault>,
-    /// Number of results by outcome, and of failed operations.
     found: u64,
     inserted: u64,
     full: u64,
     absent: u64,
     failed: u64,
+    faults: u64,
 }
 
-/// Steps for each operation before a run counts as stuck: ten times the maximum over 1,500 seeds,
-/// in which a third of the one-sided operations failed.
-const MAX_STEPS_PER_OPERATION: u64 = 20_000;
-/// The stream of the seed that the driver draws from; the simulator does not use it.
-const STREAM: u64 = 100;
+/// The streams of the seed that the driver draws from; the simulator does not use them.
+const STREAMS: [u64; 2] = [100, 101];
 
 impl<K: Numbers> Drive<K> {
     /// Opens tables over a cluster whose engines have room for them.
@@ -90,249 +85,130 @@ impl<K: Numbers> Drive<K> {
         let owners = (0..plan.sim.owners).map(Owner);
         let open = |(owner, setup): (Owner, &Setup)| {
             let engine = wrap(cluster.engine(owner).unwrap());
-            kinds::new(engine, config(setup), plan.operations, setup.cache_entries)
+            let cache_entries = setup.cache_entries;
+            RefCell::new(kinds::new(engine, config(setup), plan.operations, cache_entries))
         };
-        Self {
-            tables: owners.zip(&plan.setups).map(open).collect(),
-            config: config(&plan.setups[0]),
-            account: Account::default(),
-            rng: Rng::new(plan.sim.seed, STREAM),
-            left: plan.submits,
-            next_tag: 0,
-            members: vec![Member::default(); plan.sim.owners as usize],
-            cluster,
-            plan,
-        }
+        Self { tables: owners.zip(&plan.setups).map(open).collect(), cluster, plan }
     }
 
     /// Drives until all operations have completed, and compares their results with the memory.
-    pub(crate) fn run(&mut self) -> Result<(), Wrong> {
-        let most = (self.plan.submits + 100) * MAX_STEPS_PER_OPERATION;
-        let mut step = 0;
-        while !self.is_over() {
-            if step == most {
-                return Err(format!("stuck after {step} steps"));
-            }
-            self.step(step)?;
-            step += 1;
-        }
-        self.check_end()
-    }
-
-    fn is_over(&self) -> bool {
-        if self.members.iter().any(|member| member.fault.is_some()) {
-            return self.members.iter().all(|member| member.fault.is_some());
-        }
-        let idle = |member: &Member| member.running == 0 && member.again.is_empty();
-        self.left == 0 && self.members.iter().all(idle)
-    }
-
-    fn step(&mut self, step: u64) -> Result<(), Wrong> {
-        if let Some((_, owner)) = self.plan.kill.filter(|(at, _)| *at == step) {
-            self.cluster.kill(owner);
-        }
-        // Either the owner of the next event in virtual time, so that operations overlap, or a
-        // random one.
-        let anyone = self.rng.below(self.members.len() as u64);
-        let next = self.cluster.next_delivery().filter(|_| self.rng.chance(600_000));
-        let owner = next.map_or(anyone, |(owner, _)| owner.0.into());
-        let owner = usize::try_from(owner).unwrap();
-        if self.members[owner].fault.is_some() {
-            return Ok(());
-        }
-        if self.rng.chance(500_000)
-            && let Some((key, intent)) = self.work(owner)
-        {
-            if self.rng.chance(self.plan.blocking_ppm) {
-                self.block(owner, key, intent)
-            } else if self.rng.chance(self.plan.batch_ppm) {
-                self.batch(owner, key, intent)
-            } else {
-                self.submit(owner, key, intent)
-            }
-        } else {
-            self.poll(owner)
-        }
-    }
-
-    /// Returns the next operation of this owner.
-    fn work(&mut self, owner: usize) -> Option<(u64, Intent)> {
-        if let Some(again) = self.members[owner].again.pop() {
-            return Some(again);
-        }
-        self.left = self.left.checked_sub(1)?;
-        let find = self.rng.chance(self.plan.finds_ppm);
-        let intent = if find { Intent::Find } else { Intent::FindOrPut };
-        // Half of the operations race for the same few keys, which are new to the table for a
-        // moment.
-        let keys = self.plan.keys;
-        let fresh = (self.plan.submits - self.left) * keys / self.plan.submits;
-        let number = match self.rng.chance(500_000) {
-            true => fresh.saturating_sub(self.rng.below(4)),
-            false => self.rng.below(keys),
+    pub(crate) fn run(&self) -> Result<(), Wrong> {
+        let [mut rng, rng_of_requests] = STREAMS.map(|stream| Rng::new(self.plan.sim.seed, stream));
+        let mut requests = Requests {
+            drive: self,
+            account: Account::default(),
+            rng: rng_of_requests,
+            left: self.plan.submits,
+            again: Vec::new(),
+            steps: 0,
+            members: vec![Member::default(); self.tables.len()],
         };
-        Some((number * self.plan.key_step, intent))
+        soak(&self.tables, &mut requests, &mut |bound| rng.below(bound))?;
+        requests.check_end()
     }
 
-    /// Returns a unique tag that identifies its owner.
-    fn tag(&mut self, owner: usize) -> u64 {
-        self.next_tag += 1;
-        self.next_tag * self.members.len() as u64 + owner as u64
+    /// Returns the cost of operations, summed over all owners and outcomes.
+    pub(crate) fn costs(&self) -> OutcomeStats {
+        let all = self.tables.iter().map(|table| table.borrow().stats().total());
+        all.fold(OutcomeStats::default(), |sum, part| sum.plus(&part))
     }
 
-    fn submit(&mut self, owner: usize, number: u64, intent: Intent) -> Result<(), Wrong> {
-        let tag = self.tag(owner);
+    /// Returns the faults, by owner.
+    pub(crate) fn faults(&self) -> Vec<Option<Fault>> {
+        let fault = |table: &RefCell<Table<K>>| table.borrow_mut().structure().pipeline().fault();
+        self.tables.iter().map(fault).collect()
+    }
+}
+
+impl<K: Numbers> Work<Table<K>> for Requests<'_, K> {
+    fn draw(&mut self, tag: u64, table: &mut Table<K>, _: Below<'_>) -> Option<(K::Key, Intent)> {
+        let (number, intent) = self.again.pop().or_else(|| self.fresh())?;
         self.account.begin(tag, number, intent);
-        let key = K::key(&self.config, number);
-        match Structure::submit(&mut self.tables[owner], Tag(tag), &key, intent) {
-            Ok(()) => self.members[owner].running += 1,
-            Err(OperationError::Busy) => {
-                self.account.refused(tag);
-                self.members[owner].again.push((number, intent));
-            }
-            // The next polls report the operations in flight, and then the fault.
-            Err(OperationError::Fault(_)) => self.account.refused(tag),
-            Err(error) => return Err(error.to_string()),
-        }
-        Ok(())
+        Some((K::key(table.config(), number), intent))
     }
 
-    fn block(&mut self, owner: usize, number: u64, intent: Intent) -> Result<(), Wrong> {
-        let tag = self.tag(owner);
-        self.account.begin(tag, number, intent);
-        let end = self.tables[owner].call(&K::key(&self.config, number), intent);
-        let submitted = self.members[owner].running;
-        self.called(owner, tag, (number, intent), end, submitted)
+    /// Draws either the owner of the next event in virtual time, so that operations overlap, or a
+    /// random one.
+    fn next_client(&mut self, clients: usize, below: Below<'_>) -> usize {
+        let Drive { plan, cluster, .. } = self.drive;
+        if let Some((_, owner)) = plan.kill.filter(|(at, _)| *at == self.steps) {
+            cluster.kill(owner);
+        }
+        self.steps += 1;
+        let anyone = below(clients as u64);
+        let next = cluster.next_delivery().filter(|_| below(10) < 6);
+        usize::try_from(next.map_or(anyone, |(owner, _)| owner.0.into())).unwrap()
     }
 
-    /// Records the result of a blocking call; `submitted` operations were not reported at its
-    /// start.
-    fn called(
-        &mut self,
-        owner: usize,
-        tag: u64,
-        (number, intent): (u64, Intent),
-        end: End,
-        submitted: u32,
-    ) -> Result<(), Wrong> {
-        if end == Err(OperationError::Busy) {
-            self.account.refused(tag);
-            self.members[owner].again.push((number, intent));
-            if submitted == self.plan.operations {
-                return Ok(());
-            }
-            return Err(format!("owner {owner} is busy with {submitted}"));
-        }
-        self.members[owner].running += 1;
-        self.end(owner, tag, end)
-    }
-
-    /// Runs a batch of random length, usually longer than the storage, with repeated keys and with
-    /// keys that are too large.
-    fn batch(&mut self, owner: usize, first: u64, intent: Intent) -> Result<(), Wrong> {
-        let most = if self.rng.chance(200_000) { 200 } else { 12 };
-        let (mut keys, mut copies) =
-            (vec![(K::key(&self.config, first), Some(first))], vec![false]);
-        for _ in 0..self.rng.up_to(most) {
-            let is_copy = self.rng.chance(100_000);
-            let too_large = K::too_large(self.rng.bits()).filter(|_| self.rng.chance(100_000));
-            if let Some(key) = too_large {
-                keys.push((key, None));
-            } else if is_copy {
-                keys.push(keys[usize::try_from(self.rng.below(keys.len() as u64)).unwrap()]);
-            } else if let Some((number, _)) = self.work(owner) {
-                keys.push((K::key(&self.config, number), Some(number)));
-            }
-            copies.resize(keys.len(), is_copy);
-        }
-        let mut tags = Vec::new();
-        for (_, number) in &keys {
-            tags.push(self.tag(owner));
-            if let Some(number) = number {
-                self.account.begin(tags[tags.len() - 1], *number, intent);
-            }
-        }
-        let (keys, numbers): (Vec<K::Key>, Vec<Option<u64>>) = keys.into_iter().unzip();
-        let table = &mut self.tables[owner];
-        let called = match intent {
-            Intent::FindOrPut => ends(keys.len(), |ends| table.find_or_put_batch(&keys, ends)),
-            Intent::Find => ends(keys.len(), |ends| table.find_batch(&keys, ends)),
-        };
-        let results = called.map_err(|error| error.to_string())?;
-        let submitted = self.members[owner].running;
-        for (((number, tag), end), is_copy) in
-            numbers.into_iter().zip(tags).zip(results).zip(copies)
-        {
-            let again = self.members[owner].again.len();
-            match (number, end) {
-                (_, Err(UNTOUCHED)) => return Err(format!("no end of {number:?} in a batch")),
-                (Some(number), _) => self.called(owner, tag, (number, intent), end, submitted)?,
-                (None, Err(OperationError::Key { .. })) => {}
-                (None, _) => return Err(format!("a key that is too large ended {end:?}")),
-            }
-            // Repeating copies of failed operations would increase their number without limit.
-            if is_copy {
-                self.members[owner].again.truncate(again);
-            }
-        }
-        Ok(())
-    }
-
-    fn poll(&mut self, owner: usize) -> Result<(), Wrong> {
-        let room = usize::try_from(self.rng.up_to(self.plan.poll_room.into())).unwrap();
-        let mut out = vec![Finished::default(); room];
-        match self.tables[owner].poll_into(&mut out) {
-            Ok(ended) => ended.iter().try_for_each(|end| self.end(owner, end.tag.0, end.result)),
-            Err(OperationError::Fault(fault)) => self.die(owner, fault),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-
-    fn end(&mut self, owner: usize, tag: u64, end: End) -> Result<(), Wrong> {
-        if tag % self.members.len() as u64 != owner as u64 {
-            return Err(format!(
-                "owner {owner} received the result of tag {tag}, which is another's"
-            ));
-        }
-        let member = &mut self.members[owner];
-        member.running -= 1;
-        if end == Ok(Ended::Full) && self.plan.lacks_entries {
-            member.full += 1;
-            self.account.refused(tag);
-            return Ok(());
-        }
-        let (number, intent) = self.account.end(tag, end)?;
-        self.check_memory(number, end)?;
-        let member = &mut self.members[owner];
+    fn check(&mut self, owner: usize, past: &Past<Ended>) -> Result<(), Wrong> {
+        let (tag, end, member) = (past.number, past.result, &mut self.members[owner]);
         match end {
             Ok(Ended::Found) => member.found += 1,
             Ok(Ended::Inserted) => member.inserted += 1,
             Ok(Ended::Full) => member.full += 1,
             Ok(Ended::Absent) => member.absent += 1,
-            Err(OperationError::Fault(_)) => member.failed += 1,
-            Err(_) => {
-                member.failed += 1;
-                member.again.push((number, intent));
+            Err(OperationError::Fault(_)) => member.faults += 1,
+            Err(OperationError::Busy) => {
+                self.account.refused(tag);
+                return Ok(());
             }
+            Err(UNTOUCHED) => return Err(format!("no end of {tag} in a batch")),
+            Err(_) => member.failed += 1,
         }
-        Ok(())
+        if end == Ok(Ended::Full) && self.drive.plan.lacks_entries {
+            self.account.refused(tag);
+            return Ok(());
+        }
+        let (number, intent) = self.account.end(tag, end)?;
+        if matches!(end, Err(error) if !matches!(error, OperationError::Fault(_))) {
+            self.again.push((number, intent));
+        }
+        self.check_memory(number, end)
     }
 
-    /// Handles the fault of an engine: its owner is dead, and the others detect it.
-    fn die(&mut self, owner: usize, fault: Fault) -> Result<(), Wrong> {
-        let member = &mut self.members[owner];
-        member.fault = Some(fault);
-        self.cluster.kill(Owner(u32::try_from(owner).unwrap()));
-        match member.running {
-            0 => Ok(()),
-            running => Err(format!("owner {owner}: {fault} before {running} ends were reported")),
+    /// Lets the others detect an engine that is dead by itself.
+    fn on_fault(&mut self, owner: usize) {
+        self.drive.cluster.kill(Owner(u32::try_from(owner).unwrap()));
+    }
+
+    /// Runs the find-or-puts, and then the finds.
+    fn run_batch(
+        &mut self,
+        table: &mut Table<K>,
+        all: &[(K::Key, Intent)],
+    ) -> Result<Vec<End>, OperationError> {
+        let mut results = vec![Err(UNTOUCHED); all.len()];
+        for intent in [Intent::FindOrPut, Intent::Find] {
+            let places: Vec<usize> = (0..all.len()).filter(|at| all[*at].1 == intent).collect();
+            let keys: Vec<K::Key> = places.iter().map(|at| all[*at].0).collect();
+            let ends = kinds::run_in_form(table, &keys, kinds::BATCH, intent);
+            places.into_iter().zip(ends).for_each(|(place, end)| results[place] = end);
         }
+        Ok(results)
+    }
+}
+
+impl<K: Numbers> Requests<'_, K> {
+    /// Draws an operation that was not run before.
+    fn fresh(&mut self) -> Option<(u64, Intent)> {
+        self.left = self.left.checked_sub(1)?;
+        let Plan { keys, key_step, submits, finds_ppm, .. } = self.drive.plan;
+        let find = self.rng.chance(finds_ppm);
+        let intent = if find { Intent::Find } else { Intent::FindOrPut };
+        // Half of the operations race for the same few keys, which are new to the table for a
+        // moment.
+        let fresh = (submits - self.left) * keys / submits;
+        let number = match self.rng.chance(500_000) {
+            true => fresh.saturating_sub(self.rng.below(4)),
+            false => self.rng.below(keys),
+        };
+        Some((number * key_step, intent))
     }
 
     /// Checks a result against the memory at the moment of its report.
     fn check_memory(&self, number: u64, end: End) -> Result<(), Wrong> {
-        let Some((is_there, has_room)) =
-            K::find_in_chunks(&self.tables, &self.plan.setups[0].config, number)
+        let Drive { tables, plan, .. } = self.drive;
+        let Some((is_there, has_room)) = K::find_in_chunks(tables, &plan.setups[0].config, number)
         else {
             return Ok(());
         };
@@ -345,38 +221,25 @@ impl<K: Numbers> Drive<K> {
     }
 
     /// Compares the results with the content, unless that can only be read over a dead engine.
-    fn check_end(&mut self) -> Result<(), Wrong> {
-        self.cluster.apply_outstanding();
-        (0..self.tables.len()).try_for_each(|owner| self.check_stats(owner))?;
-        K::content(&mut self.tables, self.account.keys())?
+    fn check_end(&self) -> Result<(), Wrong> {
+        let Drive { tables, cluster, .. } = self.drive;
+        cluster.apply_outstanding();
+        (0..tables.len()).try_for_each(|owner| self.check_stats(owner))?;
+        K::content(tables, self.account.keys())?
             .map_or(Ok(()), |content| self.account.check(&content))
     }
 
     fn check_stats(&self, owner: usize) -> Result<(), Wrong> {
-        let stats = *self.tables[owner].stats();
-        let (member, setup) = (&self.members[owner], &self.plan.setups[owner]);
-        let words_whole = self.tables[owner].transport().caps().word_reads_whole;
-        let ended = [member.found, member.inserted, member.full, member.absent, member.failed];
+        let Drive { tables, plan, .. } = self.drive;
+        let (table, member, setup) =
+            (tables[owner].borrow(), &self.members[owner], &plan.setups[owner]);
+        let (stats, words_whole) = (*table.stats(), table.transport().caps().word_reads_whole);
+        // A dead engine may refuse operations before they start.
+        let failed = stats.failed.clamp(member.failed, member.failed + member.faults);
+        let ended = [member.found, member.inserted, member.full, member.absent, failed];
         let right = (stats.total().confirms == 0 || !words_whole)
-            && K::is_right(&stats, ended, setup, self.plan.sim.direct_access);
+            && K::is_right(&stats, ended, setup, plan.sim.direct_access);
         if right { Ok(()) } else { Err(format!("owner {owner}: {stats:?}, {setup:?}, {member:?}")) }
-    }
-
-    /// Returns the cost of operations, summed over all owners and outcomes.
-    pub(crate) fn costs(&self) -> OutcomeStats {
-        let all = self.tables.iter().map(|table| table.stats().total());
-        all.fold(OutcomeStats::default(), |sum, part| sum.plus(&part))
-    }
-
-    /// Returns the number of completed operations, including failed ones.
-    pub(crate) fn ended(&self) -> u64 {
-        let sum = |m: &Member| m.found + m.inserted + m.full + m.absent + m.failed;
-        self.members.iter().map(sum).sum()
-    }
-
-    /// Returns the faults, by owner.
-    pub(crate) fn faults(&self) -> Vec<Option<Fault>> {
-        self.members.iter().map(|member| member.fault).collect()
     }
 }
 
@@ -433,11 +296,11 @@ pub(crate) fn is_right(stats: &Stats, setup: &Setup, reaches: bool) -> bool {
 /// Returns whether the chunks of a narrow key hold it, and whether they have an empty bucket before
 /// it.
 pub(crate) fn find_in_chunks<T: Transport>(
-    tables: &[CachedTable<T>],
+    tables: &[RefCell<CachedTable<T>>],
     config: &Config,
     number: u64,
 ) -> (bool, bool) {
-    let layout = *tables[0].layout();
+    let layout = *tables[0].borrow().layout();
     let limit = u64::from(config.chunk_buckets) * u64::from(config.max_chunks);
     let word = Bucket::new(key(number)).unwrap().word();
     let order = probe_order(&layout, key(number));
@@ -445,7 +308,8 @@ pub(crate) fn find_in_chunks<T: Transport>(
         let at = at as u64;
         let owner = usize::try_from(at / layout.buckets_per_owner()).unwrap();
         let index = layout.first_word() + at % layout.buckets_per_owner();
-        let bucket = &tables[owner].transport().window()[usize::try_from(index).unwrap()];
+        let table = tables[owner].borrow();
+        let bucket = &table.transport().window()[usize::try_from(index).unwrap()];
         match bucket.load(core::sync::atomic::Ordering::Acquire) {
             0 => return (false, true),
             found if found == word => return (true, false),

@@ -1,5 +1,6 @@
 //! The kinds of tables, with keys that have numbers, for cases that run on each of them.
 
+use core::cell::RefCell;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 use std::collections::{BTreeSet, HashMap};
@@ -40,9 +41,6 @@ pub(crate) trait Numbers: Keys<Config: Send + Sync> {
     fn key(config: &Self::Config, number: u64) -> Self::Key;
     fn number(config: &Self::Config, key: &Self::Key) -> u64;
 
-    /// Returns a key that the table refuses, if there is one.
-    fn too_large(bits: u64) -> Option<Self::Key>;
-
     /// Adds a cache of this number of entries, if the kind has one.
     fn cached<T: Transport>(
         table: Set<T, Vec<OperationOf<Self::Plain>>, Self::Plain>,
@@ -52,7 +50,7 @@ pub(crate) trait Numbers: Keys<Config: Send + Sync> {
     /// Returns the numbers of the keys in the tables of all owners, after a check that each is there
     /// once; nothing if only a dead engine could read them. Operations had the keys of `tried`.
     fn content<T: Transport>(
-        tables: &mut [Numbered<T, Self>],
+        tables: &[RefCell<Numbered<T, Self>>],
         tried: BTreeSet<u64>,
     ) -> Result<Option<BTreeSet<u64>>, Wrong>;
 
@@ -68,7 +66,7 @@ pub(crate) trait Numbers: Keys<Config: Send + Sync> {
     /// Returns whether the key of a number is there, and whether it has room, where the words show
     /// that.
     fn find_in_chunks<T: Transport>(
-        _tables: &[Numbered<T, Self>],
+        _tables: &[RefCell<Numbered<T, Self>>],
         _config: &Config,
         _number: u64,
     ) -> Option<(bool, bool)> {
@@ -150,7 +148,11 @@ pub(crate) fn find<T: Transport, K: Numbers>(
     call(table, number, Intent::Find).map(|ended| ended == Ended::Found)
 }
 
-/// Runs operations as blocking calls, as a batch, or submitted.
+/// The forms of call of [`run_in_form`].
+pub(crate) const FORMS: u8 = 3;
+pub(crate) const BATCH: u8 = 1;
+
+/// Runs operations as blocking calls, as a [batch](BATCH), or submitted.
 pub(crate) fn run_in_form<T: Transport, K: Numbers>(
     table: &mut Numbered<T, K>,
     keys: &[K::Key],
@@ -159,10 +161,10 @@ pub(crate) fn run_in_form<T: Transport, K: Numbers>(
 ) -> Vec<End> {
     match (form, intent) {
         (0, _) => keys.iter().map(|key| table.call(key, intent)).collect(),
-        (1, Intent::FindOrPut) => {
+        (BATCH, Intent::FindOrPut) => {
             ends(keys.len(), |ends| table.find_or_put_batch(keys, ends)).unwrap()
         }
-        (1, Intent::Find) => ends(keys.len(), |ends| table.find_batch(keys, ends)).unwrap(),
+        (BATCH, Intent::Find) => ends(keys.len(), |ends| table.find_batch(keys, ends)).unwrap(),
         _ => {
             let (mut next, mut results) = (0, vec![Err(UNTOUCHED); keys.len()]);
             while next < keys.len() || table.in_flight() > 0 {
@@ -206,8 +208,8 @@ fn find_all<T: Transport, K: Numbers>(
 }
 
 /// Returns the words of all owners' buckets that are not empty.
-fn occupied<T: Transport, K: Numbers>(tables: &[Numbered<T, K>]) -> Vec<u64> {
-    tables.iter().flat_map(own_words).filter(|word| *word != 0).collect()
+fn occupied<T: Transport, K: Numbers>(tables: &[RefCell<Numbered<T, K>>]) -> Vec<u64> {
+    tables.iter().flat_map(|table| own_words(&table.borrow())).filter(|word| *word != 0).collect()
 }
 
 impl Numbers for NarrowKeys {
@@ -232,10 +234,6 @@ impl Numbers for NarrowKeys {
         NUMBERS[found]
     }
 
-    fn too_large(bits: u64) -> Option<u64> {
-        Some(1 << 63 | bits)
-    }
-
     fn cached<T: Transport>(
         table: Set<T, Vec<OperationOf<Narrow>>, Narrow>,
         entries: usize,
@@ -244,16 +242,19 @@ impl Numbers for NarrowKeys {
     }
 
     fn content<T: Transport>(
-        tables: &mut [Numbered<T, Self>],
+        tables: &[RefCell<Numbered<T, Self>>],
         _: BTreeSet<u64>,
     ) -> Result<Option<BTreeSet<u64>>, Wrong> {
-        let ring: Vec<u64> = tables.iter().flat_map(own_words).collect();
-        let content = content(tables[0].layout(), &ring)?;
-        let local: Vec<u64> = tables.iter().flat_map(|table| table.local()).collect();
+        let ring: Vec<u64> = tables.iter().flat_map(|table| own_words(&table.borrow())).collect();
+        let (content, config) = {
+            let table = tables[0].borrow();
+            (content(table.layout(), &ring)?, *table.config())
+        };
+        let local = |table: &RefCell<Numbered<T, Self>>| table.borrow().local().collect::<Vec<_>>();
+        let local: Vec<u64> = tables.iter().flat_map(local).collect();
         if local.len() != content.len() || !local.iter().all(|key| content.contains(key)) {
             return Err("`local` differs from the words".into());
         }
-        let config = *tables[0].config();
         Ok(Some(content.iter().map(|key| Self::number(&config, key)).collect()))
     }
 
@@ -267,7 +268,7 @@ impl Numbers for NarrowKeys {
     }
 
     fn find_in_chunks<T: Transport>(
-        tables: &[Numbered<T, Self>],
+        tables: &[RefCell<Numbered<T, Self>>],
         config: &Config,
         number: u64,
     ) -> Option<(bool, bool)> {
@@ -304,10 +305,6 @@ impl<const W: usize> Numbers for WideKeys<W> {
         key[W - 1]
     }
 
-    fn too_large(_: u64) -> Option<[u64; W]> {
-        None
-    }
-
     fn cached<T: Transport>(
         table: Set<T, Vec<OperationOf<Self>>, Self>,
         _: usize,
@@ -326,10 +323,10 @@ impl<const W: usize> Numbers for WideKeys<W> {
 
     /// Each key that is found has a bucket, so it has only one if there are no more buckets than keys.
     fn content<T: Transport>(
-        tables: &mut [Numbered<T, Self>],
+        tables: &[RefCell<Numbered<T, Self>>],
         tried: BTreeSet<u64>,
     ) -> Result<Option<BTreeSet<u64>>, Wrong> {
-        let Some(found) = find_all(&mut tables[0], tried) else { return Ok(None) };
+        let Some(found) = find_all(&mut tables[0].borrow_mut(), tried) else { return Ok(None) };
         match occupied(tables).len() {
             count if count == found.len() => Ok(Some(found)),
             count => Err(format!("{count} buckets of {} keys", found.len())),
@@ -389,10 +386,6 @@ impl<const W: usize> Numbers for TreeKeys<W> {
         number
     }
 
-    fn too_large(_: u64) -> Option<[u64; W]> {
-        Some([u64::MAX; W])
-    }
-
     fn cached<T: Transport>(
         table: Set<T, Vec<OperationOf<Tree<W>>>, Tree<W>>,
         entries: usize,
@@ -407,10 +400,10 @@ impl<const W: usize> Numbers for TreeKeys<W> {
 
     /// Each pair has one bucket, and each key a root.
     fn content<T: Transport>(
-        tables: &mut [Numbered<T, Self>],
+        tables: &[RefCell<Numbered<T, Self>>],
         tried: BTreeSet<u64>,
     ) -> Result<Option<BTreeSet<u64>>, Wrong> {
-        let Some(found) = find_all(&mut tables[0], tried) else { return Ok(None) };
+        let Some(found) = find_all(&mut tables[0].borrow_mut(), tried) else { return Ok(None) };
         let words = occupied(tables);
         if words.iter().collect::<BTreeSet<_>>().len() < words.len() {
             return Err("a pair is there twice".into());

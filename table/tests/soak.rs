@@ -1,5 +1,7 @@
 //! Simulated owners with operations that fail, take effect late, and execute twice, with torn
-//! READs, and with owners that die.
+//! READs, and with owners that die, against a set.
+//!
+//! `PROBELINE_SEED` replays one run. `killed.rs` has the runs between processes.
 
 use probeline_exchange::testing::{AnyEngine, Replay, Watched, seeds};
 use probeline_sim::{Counters, Death, DirectAccess, Faults, Model, Order, Rng};
@@ -66,9 +68,6 @@ fn plan(seed: u64, mut faults: Faults, max_lines: u64) -> Plan {
         key_step,
         submits: 4 * buckets,
         finds_ppm: small(from(0, 400_000)),
-        blocking_ppm: small(from(0, 300_000)),
-        batch_ppm: small(from(0, 80_000)),
-        poll_room: small(from(1, 6)),
         kill: None,
     }
 }
@@ -90,7 +89,7 @@ fn run_with_all_faults<K: Numbers>(
         if seed % 3 == 0 && K::NAME == "WideTable" {
             [faults.error_done_ppm, faults.error_undone_ppm, faults.error_late_ppm] = [0; 3];
         }
-        let mut drive = Drive::<K>::new(plan(seed, faults, max_lines), AnyEngine::new);
+        let drive = Drive::<K>::new(plan(seed, faults, max_lines), AnyEngine::new);
         assert_eq!(drive.run(), Ok(()), "seed {seed}");
         visit(&drive);
         let counters = drive.cluster.counters();
@@ -143,6 +142,7 @@ fn wide_keys_with_all_faults() {
     let (mut stats, mut full) = (EntryStats::default(), 0);
     let (sums, costs) = run_with_all_faults::<WideKeys<3>>(60, 10, |drive| {
         for table in &drive.tables {
+            let table = table.borrow();
             stats = stats.plus(table.entry_stats());
             full += table.stats().full.operations;
         }
@@ -156,6 +156,7 @@ fn tree_keys_with_all_faults() {
     let (mut stats, mut full) = (TreeStats::default(), 0);
     let (sums, _) = run_with_all_faults::<TreeKeys<3>>(60, 20, |drive| {
         for table in &drive.tables {
+            let table = table.borrow();
             stats = stats.plus(table.tree_stats());
             full += table.stats().full.operations;
         }
@@ -187,7 +188,7 @@ fn lose_owners<K: Numbers>(count: u64) {
             true => Fault::Device { code: probeline_sim::DEATH_STATUS },
             false => Fault::OwnerLost(victim),
         };
-        let mut drive = Drive::<K>::new(plan, AnyEngine::new);
+        let drive = Drive::<K>::new(plan, AnyEngine::new);
         assert_eq!(drive.run(), Ok(()), "seed {seed}");
         for (owner, fault) in (0..).map(Owner).zip(drive.faults()) {
             let expected = if owner == victim { dead } else { Fault::OwnerLost(victim) };
