@@ -97,7 +97,7 @@ mod x86 {
 
     /// Runs `work` with 32-byte loads, if the CPU has them, even if it has wider ones.
     #[cfg(test)]
-    pub(super) fn with_avx2_if_there<W: Work>(work: W) -> Option<W::Output> {
+    pub(super) fn try_with_avx2<W: Work>(work: W) -> Option<W::Output> {
         // SAFETY: the CPU has the instructions.
         has_avx2::get().then(|| unsafe { with_avx2(work) })
     }
@@ -318,7 +318,7 @@ mod tests {
             prop_assert_eq!(Narrow::see(&line, mask, wanted), expected);
             prop_assert_eq!(with_widest(See(&line, mask, wanted)), expected);
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            if let Some(seen) = x86::with_avx2_if_there(See(&line, mask, wanted)) {
+            if let Some(seen) = x86::try_with_avx2(See(&line, mask, wanted)) {
                 prop_assert_eq!(seen, expected);
             }
         }
