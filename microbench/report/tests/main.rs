@@ -1,6 +1,5 @@
-//! Tests of files, and of pages in a browser, in one program that is linked once.
+//! Tests of files and of pages, in one program that is linked once.
 
-mod browser;
 mod page;
 mod reading;
 mod runs;

@@ -1,87 +1,96 @@
-//! Tests of the page in a browser: it loads, shows measurements in the right places, and fits phones and
-//! large screens in light and dark colours.
+//! Tests of the page and its pictures: they need nothing else, and show measurements in the right places.
 
+use std::collections::HashSet;
 use std::fs;
-use std::path::PathBuf;
-use std::sync::OnceLock;
 
-use crate::browser::{Window, artifacts, run, screenshot};
 use crate::runs::{CHUNKS, LOADS, Scratch, all, mean_ns};
 use probeline_report::Report;
-use serde_json::{Value, json};
+use roxmltree::{Document, Node};
 
-const WINDOWS: [(u32, u32, &str); 2] = [(360, 800, "phone"), (1280, 900, "desktop")];
-const LARGE: Window = Window(1280, 900, false);
 /// Maximum error of a point in tenths of pixels, because coordinates are whole numbers.
 const OFF: f64 = 1.0;
 
-/// Writes the page of all synthetic runs.
-fn page() -> PathBuf {
-    static PAGE: OnceLock<PathBuf> = OnceLock::new();
-    let make = || {
-        let scratch = Scratch::new();
-        let report = Report::read(&scratch.runs(&all())).unwrap();
-        let page = artifacts().join("made-up.html");
-        fs::write(&page, report.html("Synthetic runs")).unwrap();
-        println!("{}", page.display());
-        page
+fn report() -> Report {
+    Report::read(&Scratch::new().runs(&all())).unwrap()
+}
+
+/// Returns the elements with a class.
+fn of_class<'a>(of: Node<'a, 'a>, class: &'static str) -> impl Iterator<Item = Node<'a, 'a>> {
+    of.descendants().filter(move |node| {
+        node.attribute("class").is_some_and(|all| all.split(' ').any(|one| one == class))
+    })
+}
+
+fn named<'a>(of: Node<'a, 'a>, name: &'static str) -> impl Iterator<Item = Node<'a, 'a>> {
+    of.descendants().filter(move |node| node.has_tag_name(name))
+}
+
+fn number(node: Node<'_, '_>, attribute: &str) -> f64 {
+    node.attribute(attribute).unwrap().parse().unwrap()
+}
+
+/// Returns the corners of all lines below an element.
+fn points(of: Node<'_, '_>) -> Vec<[f64; 2]> {
+    let lists = named(of, "polyline").map(|line| line.attribute("points").unwrap());
+    let point = |text: &str| {
+        let (x, y) = text.split_once(',').unwrap();
+        [x.parse().unwrap(), y.parse().unwrap()]
     };
-    PAGE.get_or_init(make).clone()
-}
-
-/// Returns the value of an expression in the page.
-#[track_caller]
-fn value(expression: &str) -> Value {
-    run(&[page()], LARGE, &format!("return {expression}")).remove(0)
-}
-
-fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+    lists.flat_map(|list| list.split(' ').map(point)).collect()
 }
 
 #[test]
-fn loads_without_errors_or_requests() {
-    let results = value(
-        "(() => {
-           const figures = [...document.querySelectorAll('figure')];
-           const unlabelled = figures.filter((figure) => !figure.querySelector('h3').textContent
-             || !figure.querySelector('figcaption').textContent
-             || !figure.querySelector('.legend text'));
-           const links = [...document.querySelectorAll('a[href^=\"#\"]')];
-           const broken = links.filter((link) => !document.getElementById(link.hash.slice(1)));
-           const ids = [...document.querySelectorAll('[id]')].map((element) => element.id);
-           const requests = performance.getEntriesByType('resource').length;
-           return [document.title, figures.length, unlabelled.length, broken.length,
-             ids.length - new Set(ids).size, requests];
-         })()",
-    );
-    assert_eq!(results[0], "Synthetic runs");
-    assert!(results[1].as_u64().unwrap() >= 15, "{results}");
-    assert_eq!(results.as_array().unwrap()[2..], [0, 0, 0, 0].map(Value::from), "{results}");
-    let text = fs::read_to_string(page()).unwrap();
-    for outside in ["http://", "https://", "@import", "src=", "url("] {
-        assert!(!text.contains(outside), "{outside}");
+fn page_is_self_contained() {
+    let page = report().html("Synthetic runs");
+    assert!(page.contains("<title>Synthetic runs</title>"));
+    assert!(page.matches("<figure").count() >= 15);
+    for part in ["<h3", "<figcaption", "class=\"legend\""] {
+        assert!(page.matches(part).count() >= page.matches("<figure").count(), "{part}");
     }
+    for outside in ["http://", "https://", "@import", "src=", "url(", "<script"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    let behind = |start| page.split(start).skip(1).map(|rest| rest.split('"').next().unwrap());
+    let ids: Vec<_> = behind(" id=\"").collect();
+    let unique: HashSet<_> = ids.iter().copied().collect();
+    assert_eq!(ids.len(), unique.len(), "{ids:?}");
+    let broken: Vec<_> = behind("href=\"#").filter(|link| !unique.contains(link)).collect();
+    assert_eq!(broken, [""; 0]);
 }
 
 /// The expected position follows from the labels of the axes, as a reader derives it.
 #[test]
 fn points_match_axes() {
-    let x_ticks = ticks("#latency-inserted", false);
-    let y_ticks = ticks("#latency-inserted", true);
+    let all = report().svgs();
+    let (_, svg) = all.iter().find(|(name, _)| name == "latency-inserted").unwrap();
+    let svg = Document::parse(svg).unwrap();
+    let ticks = |anchor: &str, at: &str| -> Vec<[f64; 2]> {
+        let axes = of_class(svg.root(), "axes").flat_map(|axes| named(axes, "text"));
+        let texts = axes.filter(|text| text.attribute("text-anchor") == Some(anchor));
+        let tick = |text: Node<'_, '_>| {
+            let label = text.text()?;
+            let value = match label.strip_suffix('k') {
+                Some(thousands) => thousands.parse::<f64>().ok()? * 1e3,
+                None => label.parse().ok()?,
+            };
+            Some([value, number(text, at)])
+        };
+        texts.filter_map(tick).collect()
+    };
+    let (x_ticks, y_ticks) = (ticks("middle", "x"), ticks("end", "y"));
+    assert!(x_ticks.len() >= 3 && y_ticks.len() >= 3, "{x_ticks:?} {y_ticks:?}");
     // The latencies span a wide range, so the axis is logarithmic.
     let y_ticks: Vec<[f64; 2]> = y_ticks.iter().map(|[value, at]| [value.log10(), *at]).collect();
-    let series = value(
-        "Object.fromEntries([...document.querySelectorAll('#latency-inserted .series')].map((series) =>
-           [series.querySelector('title').textContent,
-            [...series.querySelector('.line polyline').points].flatMap((p) => [p.x, p.y])]))",
-    );
     for (transport, times) in [("shm", 1.0), ("verbs", 30.0)] {
         for c in CHUNKS {
-            let points = &series[format!("C = {c}, {transport}")];
-            let points = numbers(points);
-            assert_eq!(points.len(), 2 * LOADS.len());
-            for (point, load) in points.chunks(2).zip(LOADS) {
+            let name = format!("C = {c}, {transport}");
+            let is_named = |series: &Node<'_, '_>| {
+                named(*series, "title").any(|title| title.text() == Some(&*name))
+            };
+            let series = of_class(svg.root(), "series").find(is_named).unwrap();
+            let points = points(series);
+            assert_eq!(points.len(), LOADS.len());
+            for (point, load) in points.iter().zip(LOADS) {
                 let x = on_line(&x_ticks, load);
                 let y = on_line(&y_ticks, mean_ns(times, c, load).log10());
                 assert!((point[0] - x).abs() <= 2.0 * OFF, "x of {load}: {} {x}", point[0]);
@@ -91,26 +100,6 @@ fn points_match_axes() {
     }
 }
 
-/// Returns the numbers along an axis, and their positions.
-fn ticks(figure: &str, up: bool) -> Vec<[f64; 2]> {
-    let (anchor, at) = if up { ("end", "y") } else { ("middle", "x") };
-    let found = value(&format!(
-        "[...document.querySelectorAll('{figure} .axes text[text-anchor={anchor}]')]\
-         .map((text) => [text.textContent.trim(), +text.getAttribute('{at}')])"
-    ));
-    let tick = |tick: &Value| {
-        let text = tick[0].as_str().unwrap();
-        let value = match text.strip_suffix('k') {
-            Some(thousands) => thousands.parse::<f64>().ok()? * 1e3,
-            None => text.parse().ok()?,
-        };
-        Some([value, tick[1].as_f64().unwrap()])
-    };
-    let ticks: Vec<[f64; 2]> = found.as_array().unwrap().iter().filter_map(tick).collect();
-    assert!(ticks.len() >= 3, "{found}");
-    ticks
-}
-
 /// Returns the position of a value on the line through the first and the last tick.
 fn on_line(ticks: &[[f64; 2]], value: f64) -> f64 {
     let ([from, at], [to, end]) = (ticks[0], ticks[ticks.len() - 1]);
@@ -118,108 +107,41 @@ fn on_line(ticks: &[[f64; 2]], value: f64) -> f64 {
 }
 
 #[test]
-fn shapes_stay_within_axes() {
-    let shapes = value("document.querySelectorAll('.series polyline').length");
-    assert!(shapes.as_u64().unwrap() > 30, "{shapes}");
-    let outside = value(
-        "[...document.querySelectorAll('figure')].flatMap((figure) => {
-           const svg = figure.querySelector('svg');
-           const [left, top, right, bottom] = svg.dataset.area.split(' ').map(Number);
-           const shapes = svg.querySelectorAll('.series polyline');
-           const points = [...shapes].flatMap((shape) => [...shape.points]);
-           return points.filter((p) =>
-             p.x < left - 60 || p.x > right + 60 || p.y < top - 60 || p.y > bottom + 60)
-             .map((p) => `${figure.id}: ${p.x} ${p.y}`);
-         })",
-    );
-    assert_eq!(outside, Value::from(Vec::<Value>::new()));
-    // Visible elements fill the area, and no text exceeds its picture.
-    let filled = value(
-        "[...document.querySelectorAll('figure')].filter((figure) => {
-           const svg = figure.querySelector('svg');
-           const [left, , right] = svg.dataset.area.split(' ').map(Number);
-           const shapes = [...svg.querySelectorAll('.series')].map((g) => g.getBBox());
-           const width = Math.max(...shapes.map((b) => b.x + b.width))
-             - Math.min(...shapes.map((b) => b.x));
-           return shapes.length > 1 && svg.dataset.xScale !== 'linear' && width < 0.3 * (right - left);
-         }).map((figure) => figure.id)",
-    );
-    assert_eq!(filled, Value::from(Vec::<Value>::new()));
-    for (width, height, _) in WINDOWS {
-        let clipped = run(
-            &[page()],
-            Window(width, height, false),
-            "return [...document.querySelectorAll('figure svg text')].filter((text) => {
-               const [a, b] = [text, text.ownerSVGElement].map((e) => e.getBoundingClientRect());
-               return a.left < b.left - 1 || a.right > b.right + 1 || a.top < b.top - 1
-                 || a.bottom > b.bottom + 1;
-             }).map((text) => text.closest('figure').id + ': ' + text.textContent.trim())",
-        );
-        assert_eq!(clipped, [json!([])], "{width}");
-    }
-}
-
-#[test]
-fn line_styles_agree_across_plots() {
-    for transport in ["shm", "verbs"] {
-        let lines = format!(
-            "[...document.querySelectorAll('.series')]\
-             .filter((series) => series.textContent.includes(', {transport}'))\
-             .flatMap((series) => [...series.querySelectorAll('.line')])\
-             .map((line) => line.getAttribute('stroke-dasharray'))"
-        );
-        let dashes = value(&lines);
-        let dashes = dashes.as_array().unwrap();
-        assert!(dashes.len() > 10, "{transport}: {dashes:?}");
-        assert!(dashes.iter().all(|dash| *dash == dashes[0]), "{transport}: {dashes:?}");
-    }
-}
-
-#[test]
-fn fits_all_screens_and_themes() {
-    let script = "
-        const line = document.querySelector('.s0 .line polyline');
-        const sizes = [...document.querySelectorAll('figure svg text')].map((text) =>
-          parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.clientWidth
-          / text.ownerSVGElement.viewBox.baseVal.width);
-        const widths = [false, true].map((open) => {
-          document.querySelectorAll('details').forEach((e) => { e.open = open; });
-          return document.documentElement.scrollWidth;
-        });
-        return [getComputedStyle(document.body).backgroundColor, getComputedStyle(line).stroke,
-          Math.min(...sizes), ...widths];";
-    for (width, height, name) in WINDOWS {
-        let mut pictures = Vec::new();
-        for (dark, time, ground, line) in [
-            (false, "light", "rgb(255, 255, 255)", "rgb(0, 95, 168)"),
-            (true, "dark", "rgb(18, 21, 25)", "rgb(98, 180, 242)"),
-        ] {
-            let window = Window(width, height, dark);
-            let found = run(&[page()], window, script).remove(0);
-            assert_eq!((&found[0], &found[1]), (&ground.into(), &line.into()));
-            assert!(found[2].as_f64().unwrap() >= 10.5, "{name}: letters of {found}");
-            assert_eq!((&found[3], &found[4]), (&width.into(), &width.into()), "{name}: details");
-            let file = artifacts().join(format!("made-up-{name}-{time}.png"));
-            pictures.push(screenshot(&page(), window, &file));
+fn pictures_keep_series_within_axes() {
+    let (mut dashes, mut shapes) = ([HashSet::new(), HashSet::new()], 0);
+    let all = report().svgs();
+    assert!(all.len() >= 15, "{}", all.len());
+    for (name, text) in &all {
+        let svg = Document::parse(text).unwrap();
+        let area = svg.root_element().attribute("data-area").unwrap();
+        let area: Vec<f64> = area.split(' ').map(|side| side.parse().unwrap()).collect();
+        assert!(of_class(svg.root(), "series").next().is_some(), "{name}");
+        for series in of_class(svg.root(), "series") {
+            let is_within = |[x, y]: &[f64; 2]| {
+                (area[0]..=area[2]).contains(x) && (area[1]..=area[3]).contains(y)
+            };
+            assert!(points(series).iter().all(is_within), "{name}: {area:?}");
+            let title = named(series, "title").next().unwrap().text().unwrap();
+            for (transport, dashes) in [", shm", ", verbs"].iter().zip(&mut dashes) {
+                let lines = of_class(series, "line").filter(|_| title.contains(transport));
+                dashes.extend(
+                    lines.map(|line| line.attribute("stroke-dasharray").map(str::to_owned)),
+                );
+            }
+            shapes += 1;
         }
-        assert_ne!(pictures[0], pictures[1]);
     }
+    assert!(shapes > 30, "{shapes}");
+    // A transport has the same line in all pictures.
+    assert!(dashes.iter().all(|styles| styles.len() == 1) && dashes[0] != dashes[1], "{dashes:?}");
 }
 
-/// The page shows the same pictures.
 #[test]
-fn svg_files_are_self_contained() {
-    let scratch = Scratch::new();
-    let report = Report::read(&scratch.runs(&all())).unwrap();
-    let folder = artifacts().join("svg");
-    let count = report.write_svgs(&folder).unwrap();
-    assert!(count >= 15 && count == report.svgs().len(), "{count}");
-    let files: Vec<PathBuf> =
-        report.svgs().iter().map(|(name, _)| folder.join(format!("{name}.svg"))).collect();
-    let script = "
-        return [document.documentElement.nodeName, document.querySelectorAll('.series').length];";
-    for (file, found) in files.iter().zip(run(&files, Window(800, 600, false), script)) {
-        assert_eq!(found[0], "svg", "{}", file.display());
-        assert!(found[1].as_u64() > Some(0), "{}", file.display());
+fn writes_pictures_of_page() {
+    let (scratch, report) = (Scratch::new(), report());
+    let folder = scratch.path("svg");
+    assert_eq!(report.write_svgs(&folder).unwrap(), report.svgs().len());
+    for (name, svg) in report.svgs() {
+        assert_eq!(fs::read_to_string(folder.join(format!("{name}.svg"))).unwrap(), svg, "{name}");
     }
 }
