@@ -1,4 +1,4 @@
-//! Tests of `report` with runs that the test makes. `report/tests` shows pages in a browser.
+//! Tests of `report` with runs that the test makes. `report/tests` checks the page and its plots.
 
 use std::fs;
 

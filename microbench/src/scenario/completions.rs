@@ -21,7 +21,7 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Parses one of the supported shells: a test runs the script in each.
+/// Parses one of the supported shells.
 fn shell() -> impl TypedValueParser<Value = Shell> {
     one_of(&[("bash", "", Shell::Bash), ("zsh", "", Shell::Zsh), ("fish", "", Shell::Fish)])
 }
