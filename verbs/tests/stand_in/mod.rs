@@ -26,7 +26,7 @@ pub(crate) use setup::{Atomics, Device, Faults, Gid, Setup};
 const TRIES: u32 = 50;
 
 /// The network of the machines of a test.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Fabric(Arc<Mutex<State>>);
 
 /// One machine of a fabric, with its own devices.
@@ -44,13 +44,13 @@ thread_local! {
 impl Fabric {
     /// Creates a fabric that executes requests when they are posted.
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Mutex::new(State::new(None))))
+        Self::default()
     }
 
     /// Returns a fabric that executes requests during polls, in an order and number that `seed`
     /// determines. The requests of one queue pair stay in order.
     pub(crate) fn lazy(seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(State::new(Some(seed)))))
+        Self(Arc::new(Mutex::new(State { random: Some(seed), ..State::default() })))
     }
 
     /// Adds a machine.
