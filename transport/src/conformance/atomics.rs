@@ -19,9 +19,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("cas_compares_all_64_bits", SIZES, cas_bits),
     Case::new("cas_chain_has_one_winner", SIZES, cas_chain),
     Case::new("faa_returns_the_old_value", SIZES, faa_old),
-    Case::new("faa_wraps", SIZES, faa_wraps),
     Case::new("faa_sums_exactly", SIZES, faa_sums),
-    Case::new("neighbours_are_untouched", SIZES, neighbours),
     Case::new("an_atomic_follows_the_write_before_it", SIZES, after_write)
         .skip(|caps| (!caps.write_then_atomic).then_some("write_then_atomic is false")),
     Case::new("atomic_with_the_cpu", SIZES, with_cpu)
@@ -99,16 +97,6 @@ fn faa_old(rig: &mut Rig<'_>) -> Result<(), Failure> {
     })
 }
 
-fn faa_wraps(rig: &mut Rig<'_>) -> Result<(), Failure> {
-    rig.alone(0, |rig| {
-        let at = word(rig.peer(), 18);
-        rig.write(&[u64::MAX, 7], at)?;
-        same("old value", rig.faa(at, 3)?, u64::MAX)?;
-        same("wrapped", rig.read_word(at)?, 2)?;
-        same("no carry into the next word", rig.read_word(word(rig.peer(), 19))?, 7)
-    })
-}
-
 fn faa_sums(rig: &mut Rig<'_>) -> Result<(), Failure> {
     let addend = u64::from(rig.me()) + 1;
     let mut last = None;
@@ -129,18 +117,6 @@ fn faa_sums(rig: &mut Rig<'_>) -> Result<(), Failure> {
     same("the sum of all", rig.read_word(word(0, 20))?, sum)?;
     rig.exchange.barrier()?;
     Ok(())
-}
-
-fn neighbours(rig: &mut Rig<'_>) -> Result<(), Failure> {
-    rig.alone(0, |rig| {
-        let last = rig.last();
-        let at = |index| word(last, index);
-        rig.write(&[1, 2, 3], at(30))?;
-        rig.cas(at(31), 2, u64::MAX)?;
-        rig.faa(at(31), 1)?;
-        let around = [rig.read_word(at(30))?, rig.read_word(at(32))?];
-        same("the words on both sides", around, [1, 3])
-    })
 }
 
 /// Lets the owners add in turns while the others wait. An add whose load was executed too early, before

@@ -11,7 +11,6 @@ const SIZES: Sizes = Sizes { window_words: 64, slots: 4, slot_words: 16, depth: 
 pub(super) const CASES: &[Case] = &[
     Case::new("full_exactly_at_depth", SIZES, depth),
     Case::new("bad_ranges_are_refused", SIZES, refusals),
-    Case::new("a_refusal_leaves_no_trace", SIZES, no_trace),
     Case::new("tokens_come_back_as_given", SIZES, tokens),
     Case::new("small_poll_buffers", SIZES, small_buffers),
     Case::new("progress_without_kick", SIZES, no_kick),
@@ -21,9 +20,10 @@ pub(super) const CASES: &[Case] = &[
 
 fn depth(rig: &mut Rig<'_>) -> Result<(), Failure> {
     rig.alone(0, |rig| {
-        let depth = rig.transport.caps().depth;
+        let (depth, mut added) = (rig.transport.caps().depth, 0);
         for round in 0..3 {
             for posted in 0..depth {
+                added += u64::from((posted + round) % 4 == 3);
                 same("in flight", rig.transport.in_flight(), posted)?;
                 post_kind(rig, posted + round, u64::from(posted))?;
             }
@@ -34,9 +34,21 @@ fn depth(rig: &mut Rig<'_>) -> Result<(), Failure> {
                 same("a post beyond depth", refused, Some(full))?;
             }
             rig.finish_all()?;
+            nothing_more(rig)?;
         }
-        Ok(())
+        same("the sum of accepted additions", rig.read_word(word(rig.peer(), 9))?, added)
     })
+}
+
+/// Checks that no refused operation completes or keeps a slot busy.
+fn nothing_more(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    same("in flight", rig.transport.in_flight(), 0)?;
+    let more = rig.transport.poll(&mut [Completion::default(); 4])?;
+    same("completions of refused posts", more, 0)?;
+    for slot in [0, 1] {
+        same("a free slot", rig.transport.landed(local(slot, 0, 4)).is_ok(), true)?;
+    }
+    Ok(())
 }
 
 fn post_kind(rig: &mut Rig<'_>, kind: u32, token: u64) -> Result<(), Failure> {
@@ -109,32 +121,7 @@ fn refusals(rig: &mut Rig<'_>) -> Result<(), Failure> {
             same(format_args!("landed {at:?}"), rig.transport.landed(at).err(), error)?;
             same(format_args!("staged {at:?}"), rig.transport.staged(at).err(), error)?;
         }
-        same("in flight", rig.transport.in_flight(), 0)
-    })
-}
-
-fn no_trace(rig: &mut Rig<'_>) -> Result<(), Failure> {
-    rig.alone(0, |rig| {
-        let peer = rig.peer();
-        for (remote, at, _) in bad_copies(rig) {
-            let read = rig.transport.read(Token(1), remote, at);
-            let write = rig.transport.write(Token(1), at, remote);
-            same("both refused", read.is_err() && write.is_err(), true)?;
-        }
-        let depth = rig.transport.caps().depth;
-        for token in 0..depth {
-            rig.transport.fetch_add(Token(u64::from(token)), word(peer, 20), 1)?;
-        }
-        for _ in 0..3 {
-            let beyond = rig.transport.fetch_add(Token(77), word(peer, 20), 1000);
-            same("a post beyond depth", beyond, Err(PostError::Full))?;
-        }
-        same("in flight", rig.transport.in_flight(), depth)?;
-        rig.finish_all()?;
-        let mut more = [Completion::default(); 4];
-        same("completions of refused posts", rig.transport.poll(&mut more)?, 0)?;
-        same("the sum", rig.read_word(word(peer, 20))?, u64::from(depth))?;
-        same("slot 0 is free", rig.transport.landed(local(0, 0, 4)).is_ok(), true)
+        nothing_more(rig)
     })
 }
 
