@@ -3,7 +3,7 @@
 #![allow(clippy::cast_possible_truncation)]
 
 use super::Case;
-use super::rig::{Failure, Rig, local, same, segment, word};
+use super::rig::{Failure, ODD, Rig, local, same, segment, word};
 use crate::{Completion, PostError, Segment, Sizes, SlotRange, Token};
 
 const SIZES: Sizes = Sizes { window_words: 64, slots: 4, slot_words: 16, depth: 8 };
@@ -191,17 +191,28 @@ fn busy_slot(rig: &mut Rig<'_>) -> Result<(), Failure> {
     })
 }
 
-/// Posts seeded operations of all kinds at once, on disjoint words that no other owner uses, have the results
-/// and effects of the same operations on plain memory; and so have many at full depth.
+/// Posts seeded operations of all kinds at once to each owner in turn, on disjoint words that no other owner uses
+/// meanwhile. They have the results and effects of the same operations on plain memory; and so have many at full
+/// depth.
 fn random_mix(rig: &mut Rig<'_>) -> Result<(), Failure> {
-    let peer = rig.peer();
+    for lap in 0..rig.owners() {
+        mix_with(rig, (rig.me() + lap) % rig.owners())?;
+    }
+    Ok(())
+}
+
+fn mix_with(rig: &mut Rig<'_>, peer: u32) -> Result<(), Failure> {
     let mut memory = [0_u64; SIZES.window_words as usize];
-    let mut state = 0x2545_f491_4f6c_dd1d_u64 ^ u64::from(rig.me());
+    for (index, word_there) in (0..).zip(&mut memory) {
+        *word_there = rig.read_word(word(peer, index))?;
+    }
+    rig.exchange.barrier()?;
+    let mut state = 0x2545_f491_4f6c_dd1d_u64 ^ u64::from(rig.me() << 8 | peer);
     let mut below = move |bound: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (state >> 33) % bound
     };
-    for round in 0..400 {
+    for round in 0..400 / rig.owners() {
         let (mut used, mut posted) = (0_u64, vec![None; SIZES.slots as usize]);
         for (slot, expected) in (0..).zip(&mut posted) {
             let words = 1 + below(8);
@@ -220,19 +231,19 @@ fn random_mix(rig: &mut Rig<'_>) -> Result<(), Failure> {
                     (0, Some((at, mine.to_vec())))
                 }
                 1 => {
-                    mine.fill_with(|| below(3));
+                    mine.fill_with(|| ODD.wrapping_mul(below(3)));
                     rig.transport.staged(at)?.copy_from_slice(mine);
                     rig.transport.write(token, at, remote)?;
                     (0, None)
                 }
                 2 => {
-                    let (expected, desired) = (below(3), below(3));
+                    let [expected, desired] = [(); 2].map(|()| ODD.wrapping_mul(below(3)));
                     rig.transport.compare_and_swap(token, remote.start, expected, desired)?;
                     mine[0] = if old == expected { desired } else { old };
                     (old, None)
                 }
                 _ => {
-                    let addend = below(3).wrapping_sub(1);
+                    let addend = ODD.wrapping_mul(below(3)).wrapping_sub(ODD);
                     rig.transport.fetch_add(token, remote.start, addend)?;
                     mine[0] = old.wrapping_add(addend);
                     (old, None)
