@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fabric::State;
 pub(crate) use pair::Seen;
-use probeline_verbs::Library;
+use probeline_verbs::{Context, DeviceList, Library};
 use probeline_verbs_sys::Verbs;
 #[allow(unused_imports, reason = "not every test names them all")]
 pub(crate) use setup::{Atomics, Device, Faults, Gid, Setup};
@@ -105,6 +105,11 @@ impl Machine {
         // SAFETY: `symbol` returns functions that have the signatures of their names and behave as
         // their manual pages specify.
         unsafe { Library::from_verbs(Verbs::from_symbols(calls::symbol).unwrap()) }
+    }
+
+    /// Opens the first device.
+    pub(crate) fn open_device(&self) -> Context {
+        DeviceList::new(self.libibverbs()).unwrap().iter().next().unwrap().open().unwrap()
     }
 
     /// Changes the faults of this machine.

@@ -127,14 +127,12 @@ fn names_line_of_invalid_text() {
             5,
             "\"remote.atomic_us\"",
         ),
-        (format!("{head}colour = 3\n"), 3, "unknown field `colour`"),
         (format!("{head}nic = 3\n"), 3, "expected a map"),
         (value("12"), 4, "invalid type: integer `12`"),
         (value("{ value = 12, kind = \"fitted\" }"), 4, "missing field `source`"),
         (value("{ value = 12, kind = \"fitted\", source = \"\" }"), 4, "empty source"),
         (value("{ kind = \"fitted\", source = \"x\" }"), 4, "missing field `value`"),
         (value("{ value = -1, kind = \"fitted\", source = \"x\" }"), 4, "invalid value"),
-        (value("{ value = 1.5, kind = \"fitted\", source = \"x\" }"), 4, "expected u64"),
         (
             value("{ value = 999999999999999999, kind = \"fitted\", source = \"x\" }"),
             4,
@@ -147,9 +145,7 @@ fn names_line_of_invalid_text() {
             "unknown variant `guessed`",
         ),
         (value("{ value = 1, kind = \"fitted\", source = \"x\", unit = \"ns\" }"), 4, "unit"),
-        (value("{ value = 1, kind = 3, source = \"x\" }"), 4, "wanted string"),
         (format!("{head}atomic = [\n"), 3, ""),
-        ("name = \"a\"\n".into(), 1, "missing field `about`"),
         (String::new(), 1, "missing field `name`"),
     ] {
         let error = Profile::parse(&text).unwrap_err();
