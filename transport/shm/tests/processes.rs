@@ -10,7 +10,9 @@ use std::process::{self, Command, Output};
 use std::time::Instant;
 
 use probeline_exchange::Job;
-use probeline_exchange::testing::{PATIENCE, Plan, finish, gather, run, seed_of_job, start};
+use probeline_exchange::testing::{
+    PATIENCE, Plan, finish, gather, run, seed_of_job, start, succeed_without,
+};
 use probeline_pin::testing::allow_only;
 use probeline_shm::{Builder, Engine};
 use probeline_transport::conformance::{local, segment, word};
@@ -177,19 +179,15 @@ fn kill_one(mut job: Job, [victim, seed, after_us, after_operations]: [u64; 4]) 
         turn = now;
         assert!(now - start < PATIENCE, "never noticed");
     };
-    assert_eq!(fault, Fault::OwnerLost(Owner(u32::try_from(victim).unwrap())));
+    let lost = Owner(u32::try_from(victim).unwrap());
+    assert_eq!(fault, Fault::OwnerLost(lost));
     assert_eq!((stream.open.len(), stream.engine.in_flight()), (0, 0), "not reported");
     assert_eq!(stream.engine.fetch_add(Token(0), word(0, 20), 1), Err(PostError::Closed));
     assert!(polled < MAX_DETECTION, "noticed after polling for {polled:?}");
     let polled_us = u64::try_from(polled.as_micros()).unwrap();
     direct(&stream.engine, 0, DETECTION_TIMES + me).store(polled_us, SeqCst);
 
-    let statuses = finish(job);
-    for (rank, status) in (1..).zip(&statuses) {
-        let expected = if rank == victim { Some(libc::SIGKILL) } else { None };
-        assert_eq!(status.signal(), expected, "rank {rank}: {status}");
-        assert!(rank == victim || status.success(), "rank {rank}: {status}");
-    }
+    succeed_without(job, lost);
     assert!(pids[1..].iter().all(|pid| fs::metadata(format!("/proc/{pid}")).is_err()));
     (0..4).map(|rank| direct(&stream.engine, 0, DETECTION_TIMES + rank).load(SeqCst)).max().unwrap()
 }
