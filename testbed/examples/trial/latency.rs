@@ -120,12 +120,6 @@ fn respond(operation: Operation, engine: &mut impl Transport) -> Result<()> {
     Ok(())
 }
 
-#[derive(Args)]
-pub(crate) struct RateArgs {
-    #[command(flatten)]
-    job: JobArgs,
-}
-
 /// READs in flight.
 const DEPTH: u32 = 16;
 /// Words of a READ.
@@ -133,10 +127,10 @@ const WORDS: u32 = 8;
 /// Measured READs, after a tenth as many that are not measured.
 const READS: u32 = 3000;
 
-pub(crate) fn run_rate(args: &RateArgs) -> Result<()> {
-    let mut job = args.job.join("rate".into())?;
+pub(crate) fn run_rate(args: &JobArgs) -> Result<()> {
+    let mut job = args.join("rate".into())?;
     let sizes = Sizes { window_words: 4096, slots: DEPTH, slot_words: WORDS, depth: DEPTH };
-    let mut engine = args.job.builder(sizes)?.open(&mut job)?;
+    let mut engine = args.builder(sizes)?.open(&mut job)?;
     job.barrier()?;
     if job.me() == Owner(0) {
         read(&mut engine, READS / 10)?;

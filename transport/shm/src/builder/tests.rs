@@ -1,8 +1,7 @@
 use std::fs;
-use std::thread;
 
-use probeline_exchange::Thread;
 use probeline_pin::{HugePages, NodeId};
+use probeline_transport::conformance::on_threads;
 use probeline_transport::{Alone, MAX_OWNERS, Sizes};
 
 use super::*;
@@ -16,18 +15,10 @@ fn small() -> Builder {
 /// Opens one engine with each builder, each in its own thread.
 fn open_all(builders: &[Builder]) -> Vec<Result<(), OpenError>> {
     let members = probeline_exchange::threads(u32::try_from(builders.len()).unwrap());
-    thread::scope(|scope| {
-        let open = |builder: &Builder, mut member: Thread| {
-            let opened = builder.open(&mut member).map(drop);
-            member.barrier().unwrap();
-            opened
-        };
-        let opening: Vec<_> = builders
-            .iter()
-            .zip(members)
-            .map(|(builder, member)| scope.spawn(move || open(builder, member)))
-            .collect();
-        opening.into_iter().map(|thread| thread.join().unwrap()).collect()
+    on_threads(members, |mut member| {
+        let opened = builders[member.me().0 as usize].open(&mut member).map(drop);
+        member.barrier().unwrap();
+        opened
     })
 }
 
