@@ -27,22 +27,18 @@ pub(crate) struct AgentState {
 #[derive(Debug)]
 pub(crate) struct Agent {
     input: Mutex<ChildStdin>,
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
     state: Mutex<AgentState>,
     changed: Condvar,
 }
 
 impl Agent {
-    pub(crate) fn new(input: ChildStdin, output: ChildStdout) -> Self {
-        let shared = Arc::new(Shared::default());
-        let reader = Arc::clone(&shared);
+    pub(crate) fn new(input: ChildStdin, output: ChildStdout) -> Arc<Self> {
+        let (input, changed) = (Mutex::new(input), Condvar::new());
+        let agent = Arc::new(Self { input, state: Mutex::default(), changed });
+        let reader = Arc::clone(&agent);
         // The thread ends with QEMU.
         thread::spawn(move || reader.read(output));
-        Self { input: Mutex::new(input), shared }
+        agent
     }
 
     /// Sends a line. Lines are few and short, so that the pipe does not fill even while the machine
@@ -58,7 +54,7 @@ impl Agent {
         deadline: Instant,
         mut find: impl FnMut(&AgentState) -> Option<T>,
     ) -> Option<T> {
-        let mut state = self.shared.lock();
+        let mut state = self.lock();
         loop {
             if let Some(found) = find(&state) {
                 return Some(found);
@@ -67,13 +63,11 @@ impl Agent {
             if left == Duration::ZERO {
                 return None;
             }
-            let waited = self.shared.changed.wait_timeout(state, left);
+            let waited = self.changed.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
-}
 
-impl Shared {
     fn lock(&self) -> MutexGuard<'_, AgentState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -68,14 +68,6 @@ impl Case {
         Self::new(layer, name, Procedure::Test(test))
     }
 
-    pub(crate) const fn rare_event(
-        layer: Layer,
-        name: &'static str,
-        test: fn(&Testbed) -> Result<Outcome>,
-    ) -> Self {
-        Self::new(layer, name, Procedure::RareEvent(test))
-    }
-
     pub(crate) const fn figures(
         layer: Layer,
         name: &'static str,
@@ -84,7 +76,7 @@ impl Case {
         Self::new(layer, name, Procedure::Figures(measure))
     }
 
-    const fn new(layer: Layer, name: &'static str, procedure: Procedure) -> Self {
+    pub(crate) const fn new(layer: Layer, name: &'static str, procedure: Procedure) -> Self {
         Self { layer, name, procedure, builds: &[], destructive: false }
     }
 

@@ -6,7 +6,6 @@ use std::fs::{self, DirEntry, File};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -17,14 +16,11 @@ use crate::command::{Exit, GuestCommand};
 use crate::error::{Error, tail};
 use crate::limit::Limit;
 use crate::qemu::{self, CommandLine};
-use crate::tool::{Tool, wait};
+use crate::tool::{Tool, poll, wait};
 
 /// QEMU's exit status after a regular power-off: twice the value that the guest writes to
 /// isa-debug-exit, plus one. A panic ends with 0.
 const POWER_OFF_STATUS: i32 = 33;
-
-/// The interval at which `freeze` checks QEMU's threads.
-const FREEZE_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A virtual machine of a test bed; killed when dropped.
 #[derive(Debug)]
@@ -62,7 +58,7 @@ impl Machine {
             dir: dir.to_owned(),
             share: command_line.share.to_owned(),
             qemu: Mutex::new(qemu),
-            agent: Arc::new(Agent::new(input, output)),
+            agent: Agent::new(input, output),
             next_command: AtomicU32::new(1),
             killed: AtomicBool::new(false),
         })
@@ -176,18 +172,12 @@ impl Machine {
             let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
             status.is_empty() || status.contains("State:\tT (stopped)")
         };
-        let deadline = Instant::now() + HANG_TIMEOUT;
-        loop {
+        let stopped = poll(HANG_TIMEOUT, || {
             let threads = fs::read_dir(&tasks).with_context(|| format!("reading {tasks}"))?;
-            if threads.filter_map(Result::ok).all(is_stopped) {
-                return Ok(());
-            }
-            if Instant::now() >= deadline {
-                let what = format!("the freeze of machine {}", self.number);
-                return Err(Error::Timeout { what, limit: HANG_TIMEOUT }.into());
-            }
-            thread::sleep(FREEZE_POLL_INTERVAL);
-        }
+            Ok(threads.filter_map(Result::ok).all(is_stopped).then_some(()))
+        })?;
+        let what = || format!("the freeze of machine {}", self.number);
+        Ok(stopped.ok_or_else(|| Error::Timeout { what: what(), limit: HANG_TIMEOUT })?)
     }
 
     /// Resumes a frozen machine.

@@ -1,6 +1,5 @@
 //! Selects cases, runs them, and prints their outcomes as cargo's tests do.
 
-use core::any::Any;
 use core::panic::AssertUnwindSafe;
 use core::time::Duration;
 use std::io::{self, Write};
@@ -166,7 +165,7 @@ fn attempt(case: &Case, testbed: &Testbed, selection: &Selection) -> Result<Outc
         Procedure::RareEvent(test) => test(testbed),
         Procedure::Figures(measure) => judge(&measure(testbed, selection.mode())?, selection.check),
     }));
-    outcome.unwrap_or_else(|panic| bail!("panicked: {}", panic_message(&*panic)))
+    outcome.unwrap_or_else(|_| bail!("panicked: see standard error"))
 }
 
 /// Prints the figures of a measurement, and with `check` fails if one misses its bound.
@@ -177,11 +176,6 @@ fn judge(figures: &[Figure], check: bool) -> Result<Outcome> {
     let missed = figures.iter().filter(|figure| !figure.is_met()).count();
     ensure!(missed == 0 || !check, "{missed} of {} figures missed their bounds", figures.len());
     Ok(Outcome::Passed)
-}
-
-fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
 
 /// Prints and counts outcomes in the format of cargo's tests.

@@ -6,7 +6,6 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -18,6 +17,7 @@ use crate::host::{BUSYBOX, Host, find};
 use crate::kernel::{Kernel, archive};
 use crate::machine::Machine;
 use crate::qemu::{CommandLine, WIRE, qemu_log};
+use crate::tool::poll;
 
 /// One or two machines that are booted together.
 #[derive(Debug)]
@@ -94,17 +94,10 @@ impl Testbed {
 
 /// Waits until machine 1 has created its end of the wire.
 fn wait_for_wire(dir: &Path) -> Result<()> {
-    const POLL_INTERVAL: Duration = Duration::from_millis(2);
-    let deadline = Instant::now() + HANG_TIMEOUT;
-    while !dir.join(WIRE).exists() {
-        if Instant::now() >= deadline {
-            let log = fs::read_to_string(dir.join(qemu_log(1))).unwrap_or_default();
-            let what = format!("the wire of machine 1; messages of QEMU: {log}");
-            return Err(Error::Timeout { what, limit: HANG_TIMEOUT }.into());
-        }
-        thread::sleep(POLL_INTERVAL);
-    }
-    Ok(())
+    let wire = poll(HANG_TIMEOUT, || Ok(dir.join(WIRE).exists().then_some(())))?;
+    let log = || fs::read_to_string(dir.join(qemu_log(1))).unwrap_or_default();
+    let what = || format!("the wire of machine 1; messages of QEMU: {}", log());
+    Ok(wire.ok_or_else(|| Error::Timeout { what: what(), limit: HANG_TIMEOUT })?)
 }
 
 const INIT: &str = include_str!("../guest/init");

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio, id};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use crate::HANG_TIMEOUT;
 use crate::error::{Error, tail};
 
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A program of the host. The kernel kills it when the thread that started it ends, whatever the
 /// reason (`PR_SET_PDEATHSIG` of prctl(2)); so that thread must outlive it.
@@ -108,16 +108,25 @@ impl Tool {
 }
 
 /// Waits for the child's end; after `limit` kills it and returns `None`.
-pub(crate) fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+pub(crate) fn wait(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
+    let status = poll(limit, || Ok(child.try_wait()?))?;
+    if status.is_none() {
+        child.kill()?;
+        child.wait()?;
+    }
+    Ok(status)
+}
+
+/// Calls `find` at intervals until it returns a value; `None` after `limit`.
+pub(crate) fn poll<T>(
+    limit: Duration,
+    mut find: impl FnMut() -> Result<Option<T>>,
+) -> Result<Option<T>> {
     let deadline = Instant::now() + limit;
     loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if Instant::now() >= deadline {
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
+        let found = find()?;
+        if found.is_some() || Instant::now() >= deadline {
+            return Ok(found);
         }
         thread::sleep(POLL_INTERVAL);
     }

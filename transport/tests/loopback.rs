@@ -44,7 +44,8 @@ fn refuses_other_skips() {
     report.judge(&["atomic_with_the_cpu"]).unwrap();
     // A job of one owner does not run this case, so it cannot skip it either.
     report.judge(&["atomic_with_the_cpu", "a_lost_owner_is_named"]).unwrap();
-    for wrong in [&[][..], &["faa_wraps", "atomic_with_the_cpu"], &["atomic_with_the_cpus"]] {
+    for wrong in [&[][..], &["faa_sums_exactly", "atomic_with_the_cpu"], &["atomic_with_the_cpus"]]
+    {
         report.judge(wrong).unwrap_err();
     }
 }

@@ -235,9 +235,6 @@ fn fault_allocates_nothing() {
     let (_, machines, mut engines) = broken(|faults| faults.status = Some((40, 99)));
     let mut out = [Completion::default(); 5];
     let before = allocations();
-    drop(core::hint::black_box(vec![0_u8; 64]));
-    assert!(allocations() > before, "the counter counts");
-    let before = allocations();
     add_everything(&mut engines[0]);
     machines[0].break_it(|faults| faults.post = Some((45, libc::ENOMEM)));
     let mut completed = 0;

@@ -72,11 +72,8 @@ fn errors_say_what_to_do() {
     let (local, v1, v2) = ("fe80::1", IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2);
     // The GID index of a queue pair is one byte: entry 256 must not become entry 0.
     let far = [vec![(local, v2); 256], vec![("::ffff:10.0.0.9", v2)]].concat();
-    let no_list = |errno| Setup { no_list: Some(errno), ..Setup::default() };
     let rows: [(Setup, Change, &[&str]); _] = [
-        (Setup { devices: Vec::new(), no_list: None }, same, &["no RDMA", "modprobe rdma_rxe"]),
-        (no_list(libc::ENOSYS), same, &["no RDMA device", "modprobe rdma_rxe"]),
-        (no_list(libc::EPERM), same, &["ibv_get_device_list", "EPERM", "permissions"]),
+        (Setup { devices: Vec::new() }, same, &["no RDMA", "modprobe rdma_rxe"]),
         (
             Setup::default(),
             |builder| builder.device(Some("mlx5_7")),
@@ -106,6 +103,12 @@ fn errors_say_what_to_do() {
         let error = refusal(setup, |_, builder| change(builder));
         texts.iter().for_each(|text| assert_message(&error, text));
     }
+    let unsupported = refusal(Setup::default(), |machine, builder| {
+        machine.break_it(|faults| faults.call = Some(("ibv_get_device_list", 0, libc::ENOSYS)));
+        builder
+    });
+    assert_message(&unsupported, "no RDMA device");
+    assert_message(&unsupported, "modprobe rdma_rxe");
 }
 
 #[test]
@@ -219,6 +222,7 @@ fn missing_and_short_memory() {
 #[test]
 fn failed_call_destroys_all_objects() {
     let calls = [
+        ("ibv_get_device_list", libc::EPERM, 1, "permissions"),
         ("ibv_open_device", libc::EACCES, 1, "/dev/infiniband"),
         ("ibv_query_device", libc::EIO, 1, "EIO"),
         ("ibv_query_port", libc::EIO, 1, "EIO"),

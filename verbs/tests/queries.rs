@@ -1,12 +1,11 @@
 //! Queries of a device and its ports.
 
 use crate::stand_in::{Fabric, Setup};
-use probeline_verbs::{Context, DeviceList, LinkLayer, Mtu, PciAtomics, PortState};
+use probeline_verbs::{Context, LinkLayer, Mtu, PciAtomics, PortState};
 
 fn context(setup: Setup) -> (Fabric, Context) {
     let fabric = Fabric::new();
-    let library = fabric.machine(setup).libibverbs();
-    let context = DeviceList::new(library).unwrap().iter().next().unwrap().open().unwrap();
+    let context = fabric.machine(setup).open_device();
     (fabric, context)
 }
 
@@ -33,8 +32,7 @@ fn firmware_without_nul_is_empty() {
 fn failed_query_returns_error() {
     let fabric = Fabric::new();
     let machine = fabric.machine(Setup::default());
-    let list = DeviceList::new(machine.libibverbs()).unwrap();
-    let context = list.iter().next().unwrap().open().unwrap();
+    let context = machine.open_device();
     machine.break_it(|faults| faults.call = Some(("ibv_query_device", 0, libc::EIO)));
     for failed in [context.identity().unwrap_err(), context.pci_atomics().unwrap_err()] {
         assert_eq!(failed.errno, libc::EIO);

@@ -7,9 +7,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use crate::stand_in::{Fabric, Machine, Seen, Setup};
 use probeline_transport::conformance::allocations;
 use probeline_verbs::{
-    Access, Capacity, CompletionQueue, DeviceList, GidEntry, MemoryRegion, Path, Peer,
-    ProtectionDomain, QueuePair, ReadyToSend, RemoteRegion, Status, WorkCompletion, WorkRequest,
-    WorkRequestList,
+    Access, Capacity, CompletionQueue, GidEntry, MemoryRegion, Path, Peer, ProtectionDomain,
+    QueuePair, ReadyToSend, RemoteRegion, Status, WorkCompletion, WorkRequest, WorkRequestList,
 };
 use probeline_verbs_sys::*;
 
@@ -35,8 +34,7 @@ fn words() -> Vec<AtomicU64> {
 fn two(inline_words: u32, access: Access, pair_access: Access) -> Two {
     let fabric = Fabric::new();
     let machine = fabric.machine(Setup::default());
-    let list = DeviceList::new(machine.libibverbs()).unwrap();
-    let context = list.iter().next().unwrap().open().unwrap();
+    let context = machine.open_device();
     let domain = ProtectionDomain::new(&context).unwrap();
     let port = context.port(1).unwrap();
     let GidEntry { index, gid, .. } = context.choose_gid(&port, None).unwrap();

@@ -9,7 +9,7 @@ use crate::stand_in::{Fabric, Setup};
 use crate::{job, stand_in};
 use probeline_transport::conformance::word;
 use probeline_transport::{Alone, Completion, Token, Transport};
-use probeline_verbs::{Access, DeviceList, Engine, Memory, MemoryRegion, ProtectionDomain};
+use probeline_verbs::{Access, Engine, Memory, MemoryRegion, ProtectionDomain};
 
 /// Memory that counts its drops.
 struct Counted {
@@ -93,8 +93,7 @@ fn leaks_what_undestroyed_object_uses() {
 fn destroys_in_required_order() {
     let fabric = Fabric::new();
     let machine = fabric.machine(Setup::default());
-    let list = DeviceList::new(machine.libibverbs()).unwrap();
-    let context = list.iter().next().unwrap().open().unwrap();
+    let context = machine.open_device();
     let domain = ProtectionDomain::new(&context).unwrap();
     let freed = Arc::new(AtomicU64::new(0));
     let register = || {
@@ -105,7 +104,7 @@ fn destroys_in_required_order() {
     machine.break_it(|faults| faults.call = Some(("ibv_reg_mr", 0, libc::ENOMEM)));
     assert!(register().unwrap_err().to_string().contains("ulimit -l"));
     assert_eq!(freed.load(Relaxed), 1, "memory that is not registered");
-    drop((list, context, domain));
+    drop((context, domain));
     assert_eq!(fabric.alive(), [1, 1, 1, 0, 0]);
     assert_eq!((region.words().len(), freed.load(Relaxed)), (8, 1));
     drop(region);

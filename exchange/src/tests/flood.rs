@@ -49,10 +49,9 @@ fn meets_among_thousand_strangers() {
     let forged = forged_first_message();
     let partial = forged[..forged.len() - 1].to_vec();
     let messages = vec![vec![], partial, forged, first_message(&spec(1, 4))];
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (listener, address) = listen();
     // The strangers may connect before rank 0 makes the listen queue longer.
     rustix::net::listen(&listener, LISTEN_BACKLOG.cast_signed()).unwrap();
-    let address = listener.local_addr().unwrap();
     let rank_0 = thread::spawn(move || admit_ranks(&listener, &spec(0, 4), &mut || Ok(())));
     let (over, reconnected) = (AtomicBool::new(false), AtomicU64::new(0));
     let (met, took) = thread::scope(|scope| {

@@ -34,8 +34,7 @@ impl Job {
 
 /// Returns rank 0, and the other ranks' links to it.
 fn star(size: u32) -> (Job, Vec<Link>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
+    let (listener, address) = listen();
     let link = |owner, stream, session| {
         let socket = Socket::new(stream).unwrap();
         // Keep-alive probes of all idle connections at a time may overflow the queue of the loopback interface.

@@ -54,9 +54,15 @@ fn within(limit: Duration, mut spec: JobSpec) -> JobSpec {
 
 type Joining = JoinHandle<Result<Job, JoinError>>;
 
-fn start_rank_0(spec: JobSpec) -> (SocketAddr, Joining) {
+/// Listens at a free port, and returns the address.
+fn listen() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+fn start_rank_0(spec: JobSpec) -> (SocketAddr, Joining) {
+    let (listener, address) = listen();
     (address, thread::spawn(move || admit_ranks(&listener, &spec, &mut || Ok(()))))
 }
 
@@ -126,9 +132,8 @@ fn preamble(version: u32, rest: &[u8]) -> Vec<u8> {
 
 /// Returns the first message of a rank.
 fn first_message(spec: &JobSpec) -> Vec<u8> {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let mut socket = Socket::new(stream).unwrap();
+    let (_listener, address) = listen();
+    let mut socket = Socket::new(TcpStream::connect(address).unwrap()).unwrap();
     let stop = |_: &mut Socket| Err(JoinError::NoServer { server: Server::Pmi });
     initiate(&spec.secret, &mut socket, stop).unwrap_err();
     socket.outgoing

@@ -22,20 +22,17 @@ fn waits_for_late_rank_0() {
 #[test]
 fn finds_rank_0_among_addresses() {
     // At the other addresses there is no listener, a silent one, or another program.
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (_silent, silent) = listen();
     let (_socket, closed) = closed_port();
-    let other = TcpListener::bind("127.0.0.1:0").unwrap();
-    let elsewhere = [closed, other.local_addr().unwrap()];
+    let (other, others) = listen();
+    let elsewhere = [closed, others];
     thread::spawn(move || {
         for stream in other.incoming() {
             let _ = stream.unwrap().write_all(b"SSH-2.0-other\r\n");
         }
     });
     let (address, rank_0) = start_rank_0(spec(0, 2));
-    let member = join_rank_0(
-        &[&elsewhere[..], &[silent.local_addr().unwrap(), address]].concat(),
-        &spec(1, 2),
-    );
+    let member = join_rank_0(&[&elsewhere[..], &[silent, address]].concat(), &spec(1, 2));
     assert!(member.is_ok() && rank_0.join().unwrap().is_ok());
 
     let start = Instant::now();
@@ -117,8 +114,7 @@ fn reports_last_connection_failure() {
     assert!(matches!(error, JoinError::Unreachable { after_s: 1, .. }), "{error}");
     assert!(error.to_string().contains("refused"), "{error}");
 
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = silent.local_addr().unwrap();
+    let (_silent, address) = listen();
     let error = join(address, within(SECOND / 5, spec(1, 2))).unwrap_err();
     assert!(error.to_string().contains("there was no answer"), "{error}");
 }
@@ -137,8 +133,7 @@ fn ends_rendezvous_after_leaver() {
 
 /// Returns a listener in front of `address`, and the two streams of its first connection.
 fn proxy(address: SocketAddr) -> (SocketAddr, mpsc::Receiver<(TcpStream, TcpStream)>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let near = listener.local_addr().unwrap();
+    let (listener, near) = listen();
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
         let (from, _) = listener.accept().unwrap();
@@ -209,8 +204,7 @@ fn retries_only_before_admission() {
         for first in 0..8 {
             scope.spawn(move || {
                 for cut in (first..=STARTED).step_by(8) {
-                    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-                    let address = listener.local_addr().unwrap();
+                    let (listener, address) = listen();
                     let member = start_member(address, spec(1, 2));
                     run_rank_0(&listener, cut);
                     if cut < ADMITTED {

@@ -51,8 +51,8 @@ fn refuses_strangers() {
 
 /// Returns the error of a member whose rank 0 answers this.
 fn error_after(answer: &[u8]) -> JoinError {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let member = start_member(listener.local_addr().unwrap(), spec(1, 2));
+    let (listener, address) = listen();
+    let member = start_member(address, spec(1, 2));
     listener.accept().unwrap().0.write_all(answer).unwrap();
     member.join().unwrap().unwrap_err()
 }
@@ -71,8 +71,8 @@ fn refuses_other_programs() {
 
 #[test]
 fn refuses_rank_0_without_secret() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let member = start_member(listener.local_addr().unwrap(), spec(1, 2));
+    let (listener, address) = listen();
+    let member = start_member(address, spec(1, 2));
     let (mut stream, _) = listener.accept().unwrap();
     let mut shown = [0; FIRST_BYTES];
     stream.read_exact(&mut shown).unwrap();

@@ -132,16 +132,6 @@ fn cxl_memory_near_its_socket() {
 }
 
 #[test]
-fn eight_sockets_fill_by_distance() {
-    let topology = recorded("xeon-e7-4870-8s");
-    assert_eq!((topology.nodes().len(), topology.cores().len()), (8, 80));
-    assert_eq!(node_numbers(topology.nodes_by_distance(NodeId(6))), [6, 7, 4, 5, 0, 1, 2, 3]);
-    let mut nodes: Vec<u32> = placed(&topology, 80, Some(6)).iter().map(|(_, n)| *n).collect();
-    nodes.dedup();
-    assert_eq!(nodes, [6, 7, 4, 5, 0, 1, 2, 3]);
-}
-
-#[test]
 fn sparse_and_empty_nodes() {
     let topology = recorded("power9-gpu-nodes");
     assert_eq!(node_numbers(topology.nodes()), [0, 8, 252, 253, 254, 255]);

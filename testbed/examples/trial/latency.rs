@@ -9,9 +9,8 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use probeline_exchange::Job;
-use probeline_transport::{
-    Completion, Exchange, Owner, RemoteWord, Segment, Sizes, Slot, SlotRange, Token, Transport,
-};
+use probeline_transport::conformance::{local, segment, word};
+use probeline_transport::{Completion, Exchange, Owner, RemoteWord, Sizes, Token, Transport};
 use probeline_ucx_shim::ucx::Progress;
 
 use crate::job::{Deadline, JobArgs, close, complete};
@@ -44,9 +43,9 @@ const SLEEP: Duration = Duration::from_millis(1);
 /// More polls than the last answer needs to leave.
 const LAST_POLLS: u32 = 1000;
 /// The word of rank 1 that rank 0 reads or swaps.
-const TARGET: RemoteWord = RemoteWord { owner: Owner(1), index: 0 };
+const TARGET: RemoteWord = word(1, 0);
 /// The word of rank 1 that rank 0 sets at the end of the measurement.
-const FINISHED: RemoteWord = RemoteWord { owner: Owner(1), index: 1016 };
+const FINISHED: RemoteWord = word(1, 1016);
 const WINDOW_WORDS: u64 = 1024;
 
 pub(crate) fn run(args: &LatencyArgs) -> Result<()> {
@@ -78,13 +77,12 @@ fn run_on(mut engine: impl Transport, args: &LatencyArgs, mut job: Job) -> Resul
 
 fn measure(args: &LatencyArgs, engine: &mut impl Transport) -> Result<()> {
     let words = args.words;
-    let into = SlotRange { slot: Slot(0), start: 0, words };
     let mut times_ns = Vec::with_capacity(args.operations);
     let warm_up = args.operations / 10;
     for round in 0..warm_up + args.operations {
         let start = Instant::now();
         match args.operation {
-            Operation::Read => engine.read(Token(0), Segment { start: TARGET, words }, into)?,
+            Operation::Read => engine.read(Token(0), segment(1, 0, words), local(0, 0, words))?,
             Operation::Cas => engine.compare_and_swap(Token(0), TARGET, 0, 0)?,
         }
         complete(engine)?;
@@ -122,12 +120,6 @@ fn respond(operation: Operation, engine: &mut impl Transport) -> Result<()> {
     Ok(())
 }
 
-#[derive(Args)]
-pub(crate) struct RateArgs {
-    #[command(flatten)]
-    job: JobArgs,
-}
-
 /// READs in flight.
 const DEPTH: u32 = 16;
 /// Words of a READ.
@@ -135,10 +127,10 @@ const WORDS: u32 = 8;
 /// Measured READs, after a tenth as many that are not measured.
 const READS: u32 = 3000;
 
-pub(crate) fn run_rate(args: &RateArgs) -> Result<()> {
-    let mut job = args.job.join("rate".into())?;
+pub(crate) fn run_rate(args: &JobArgs) -> Result<()> {
+    let mut job = args.join("rate".into())?;
     let sizes = Sizes { window_words: 4096, slots: DEPTH, slot_words: WORDS, depth: DEPTH };
-    let mut engine = args.job.builder(sizes)?.open(&mut job)?;
+    let mut engine = args.builder(sizes)?.open(&mut job)?;
     job.barrier()?;
     if job.me() == Owner(0) {
         read(&mut engine, READS / 10)?;
@@ -151,15 +143,13 @@ pub(crate) fn run_rate(args: &RateArgs) -> Result<()> {
 
 /// Executes `count` READs with all slots in flight.
 fn read(engine: &mut impl Transport, count: u32) -> Result<()> {
-    let segment = Segment { start: TARGET, words: WORDS };
     let (mut posted, mut completed) = (0, 0);
     let mut completions = [Completion::default(); 16];
     let mut deadline = Deadline::new("completion");
     while completed < count {
         while posted < count && posted - completed < DEPTH {
             // A queue pair completes its READs in order, so that the oldest slot is free.
-            let into = SlotRange { slot: Slot(posted % DEPTH), start: 0, words: WORDS };
-            engine.read(Token(0), segment, into)?;
+            engine.read(Token(0), segment(1, 0, WORDS), local(posted % DEPTH, 0, WORDS))?;
             posted += 1;
         }
         let polled = engine.poll(&mut completions)?;

@@ -41,7 +41,7 @@ enum Trial {
     /// Measure the latency of READ or compare-and-swap, one at a time
     Latency(latency::LatencyArgs),
     /// Measure READs per second with several in flight
-    Rate(latency::RateArgs),
+    Rate(job::JobArgs),
     /// Operate on rank 1's window while the test bed injects a fault
     Stream(stream::StreamArgs),
     /// Open engines until rank 1 is killed

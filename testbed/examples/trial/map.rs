@@ -10,7 +10,7 @@ use probeline_map::{Config, Map, Operation, Written};
 use probeline_transport::{Exchange, Owner};
 use probeline_verbs::Engine;
 
-use crate::job::{JobArgs, close, gather};
+use crate::job::{JobArgs, close};
 
 #[derive(Args)]
 pub(crate) struct MapArgs {
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &MapArgs) -> Result<()> {
     let wrong = run_batches(&mut map, &job, args)?;
     job.barrier()?;
     let wrong = wrong + check_part(&map, &mut job)?;
-    let all: u64 = gather(&mut job, wrong)?.iter().sum();
+    let all = job.sum(wrong)?;
     if job.me() == Owner(0) {
         println!("{} keys, {all} wrong; {:?}", KEYS, map.stats());
     }

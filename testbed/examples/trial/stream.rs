@@ -10,9 +10,10 @@ use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
+use probeline_transport::conformance::{local, segment, word};
 use probeline_transport::{
-    Completion, Exchange, ExchangeError, Fault, OpError, Owner, PostError, RemoteWord, Segment,
-    Sizes, Slot, SlotRange, Token, Transport,
+    Completion, Exchange, ExchangeError, Fault, OpError, Owner, PostError, RemoteWord, Sizes,
+    Token, Transport,
 };
 use probeline_verbs::{Engine, OpenError, SetupError};
 
@@ -54,9 +55,8 @@ const REPORT_INTERVAL: u64 = 1000;
 const SILENCE: Duration = Duration::from_millis(400);
 /// The time between two polls of rank 1, which also check for the file that stops it.
 const RANK_1_INTERVAL: Duration = Duration::from_millis(50);
-/// The word that fetch-and-adds increment, and the first word that READs read.
-const ADDED: RemoteWord = RemoteWord { owner: Owner(1), index: 0 };
-const READ: RemoteWord = RemoteWord { owner: Owner(1), index: 8 };
+/// The word that fetch-and-adds increment.
+const ADDED: RemoteWord = word(1, 0);
 
 pub(crate) fn run(args: &StreamArgs) -> Result<()> {
     let mut job = args.job.join("stream".into())?;
@@ -194,9 +194,8 @@ fn post(engine: &mut Engine, seen: &mut Observations) -> Result<bool> {
     let posted = if seen.posted.is_multiple_of(2) {
         engine.fetch_add(Token(1), ADDED, 1)
     } else {
-        let slot = Slot(u32::try_from(seen.posted / 2 % u64::from(DEPTH))?);
-        let into = SlotRange { slot, start: 0, words: 8 };
-        engine.read(Token(0), Segment { start: READ, words: 8 }, into)
+        let slot = u32::try_from(seen.posted / 2 % u64::from(DEPTH))?;
+        engine.read(Token(0), segment(1, 8, 8), local(slot, 0, 8))
     };
     match posted {
         Ok(()) => {

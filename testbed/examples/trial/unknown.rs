@@ -19,7 +19,7 @@ use probeline_table::{
     Bucket, Config, Ended, Finished, Intent, Operation, OperationError, Table, Tag,
 };
 use probeline_transport::{Exchange, Owner, Sizes, Transport};
-use probeline_verbs::{Context, Engine, OpenError};
+use probeline_verbs::Engine;
 
 use crate::job::{Deadline, HANG_TIMEOUT, JobArgs, close};
 use crate::soak::run_one;
@@ -46,13 +46,10 @@ const UNKNOWN: usize = 6;
 /// Long enough for the READs of claims to land, and for late requests to take effect after a thaw.
 const SETTLE_TIME: Duration = Duration::from_millis(300);
 
-type Window = &'static [AtomicU64];
-type GivenMemory = core::result::Result<Box<dyn probeline_verbs::Memory + Send>, OpenError>;
-
 /// The window, which outlives the engines, and what rank 0 knows of the table.
 struct State {
     config: Config,
-    window: Window,
+    window: &'static [AtomicU64],
     keys: Vec<u64>,
     /// The keys of this round whose claims failed.
     unknown: Vec<u64>,
@@ -115,7 +112,7 @@ impl State {
     fn open(&self, args: &UnknownArgs, job: &mut Job) -> Result<RoundTable> {
         let slots = Config::slots(u32::try_from(UNKNOWN)?);
         let builder = args.job.builder(Sizes::new(self.config.words()).with_slots(slots, 8))?;
-        let engine = builder.open_in(job, memory(self.window))?;
+        let engine = builder.open_in(job, |_, _| Ok(Box::new(self.window)))?;
         let table = Table::open(engine, self.config, [Operation::EMPTY; UNKNOWN], job)?;
         job.barrier()?;
         Ok(table)
@@ -175,11 +172,6 @@ impl State {
         self.late += claims;
         Ok(())
     }
-}
-
-/// Gives an engine this window.
-fn memory(window: Window) -> impl FnOnce(&Context, usize) -> GivenMemory {
-    move |_, _| Ok(Box::new(window))
 }
 
 /// Polls until a READ has completed; the next poll sends the claims that follow from it.

@@ -5,7 +5,8 @@ use anyhow::{Result, ensure};
 
 use super::ranks::{repeat_until_success, run_on_all, run_on_one};
 use super::{TRIAL, trial};
-use crate::case::{Case, Layer};
+use crate::case::{Case, Layer, Outcome, Procedure};
+use crate::testbed::Testbed;
 
 pub(super) const CASES: &[Case] = &[
     trial(Layer::Loopback, "conformance_of_processes", |testbed| {
@@ -17,10 +18,9 @@ pub(super) const CASES: &[Case] = &[
         suite_passes(&run_on_all(testbed, 3, "conformance")?)
     }),
     // Additions are lost in most rounds.
-    Case::rare_event(Layer::Loopback, "additions_against_the_cpu_are_lost", |testbed| {
+    rare_event(Layer::Loopback, "additions_against_the_cpu_are_lost", |testbed| {
         repeat_until_success(testbed, "contention", "lost ")
-    })
-    .needs(TRIAL),
+    }),
     trial(Layer::Loopback, "find_or_put_of_many_ranks_is_exact", |testbed| {
         none_wrong(&run_on_one(testbed, "soak --ranks 3")?)
     }),
@@ -47,12 +47,20 @@ pub(super) const CASES: &[Case] = &[
         Ok(())
     }),
     // Keys are wrong in every second round on a quiet host.
-    Case::rare_event(Layer::Tearing, "find_or_put_without_protection_is_wrong", |testbed| {
+    rare_event(Layer::Tearing, "find_or_put_without_protection_is_wrong", |testbed| {
         let soak = "soak --in-step --keys 20000 --trust-words";
         repeat_until_success(testbed, soak, " wrong; ")
-    })
-    .needs(TRIAL),
+    }),
 ];
+
+/// Returns a case of `trial` that waits for an event which only chance causes.
+const fn rare_event(
+    layer: Layer,
+    name: &'static str,
+    test: fn(&Testbed) -> Result<Outcome>,
+) -> Case {
+    Case::new(layer, name, Procedure::RareEvent(test)).needs(TRIAL)
+}
 
 /// Checks the suite's summary. The suite itself checks that every case ran, and which it skipped.
 pub(super) fn suite_passes(output: &str) -> Result<()> {

@@ -10,7 +10,9 @@ use std::process::{self, Command, Output};
 use std::time::Instant;
 
 use probeline_exchange::Job;
-use probeline_exchange::testing::Plan;
+use probeline_exchange::testing::{
+    PATIENCE, Plan, finish, gather, run, seed_of_job, start, succeed_without,
+};
 use probeline_pin::testing::allow_only;
 use probeline_shm::{Builder, Engine};
 use probeline_transport::conformance::{local, segment, word};
@@ -27,7 +29,7 @@ fn main() {
         true => Plan::Run(another_user_cannot_open_the_memory),
         false => Plan::Ignore("needs root, to become another user"),
     };
-    probeline_exchange::testing::run(&[
+    run(&[
         (KILL, Plan::Run(names_killed_owner)),
         (FORBID, Plan::Run(data_path_makes_no_system_call)),
         ("another_user_cannot_open_the_memory", other_user),
@@ -46,24 +48,7 @@ fn direct(engine: &Engine, owner: u32, index: u64) -> &AtomicU64 {
     &engine.direct(segment(owner, index, 1)).unwrap()[0]
 }
 
-/// Returns the machine's monotonic clock in nanoseconds, the same for all processes.
-fn now_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes one timespec.
-    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) }, 0);
-    u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap()
-}
-
-/// Sends the values of rank 0 to all ranks.
-fn broadcast(job: &mut Job, values: [u64; 4]) -> [u64; 4] {
-    let mine: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
-    let mut all = vec![0; mine.len() * job.owners() as usize];
-    job.all_gather(&mine, &mut all).unwrap();
-    let (words, _) = all.as_chunks();
-    [0, 1, 2, 3].map(|i| u64::from_ne_bytes(words[i]))
-}
-
-/// A xorshift generator; the tests print its seed.
+/// A xorshift generator.
 struct Dice(u64);
 
 impl Dice {
@@ -136,22 +121,21 @@ const MAX_DETECTION: Duration = Duration::from_secs(1);
 const MAX_TURN: Duration = Duration::from_millis(1);
 
 fn names_killed_owner() {
-    let seed = now_ns();
-    let mut dice = Dice(seed | 1);
     let mut worst_us = 0;
     for round in 0..10 {
-        let mut job = probeline_exchange::testing::start(KILL, 4);
+        let mut job = start(KILL, 4);
+        let mut dice = Dice(seed_of_job(&mut job) | 1);
         let (victim, seed) = (1 + dice.below(3), dice.below(u64::MAX));
         // Half of the victims are killed by another process after some time. The other half kill
         // themselves after some operations.
-        let (after_us, after_operations) = match round % 2 {
+        // The other ranks are new processes in each round.
+        let (after_us, after_operations) = match gather(&mut job, round)[0] % 2 {
             0 => (dice.below(60_000), u64::MAX),
             _ => (u64::MAX, 1 + dice.below(100_000)),
         };
-        let plan = broadcast(&mut job, [victim, seed, after_us, after_operations]);
-        worst_us = worst_us.max(kill_one(job, plan));
+        worst_us = worst_us.max(kill_one(job, [victim, seed, after_us, after_operations]));
     }
-    println!("seed {seed}: noticed after polling for at most {worst_us} us");
+    println!("noticed after polling for at most {worst_us} us");
     assert!(!mapped() && names_left_behind().is_empty(), "{:?}", names_left_behind());
 }
 
@@ -159,13 +143,13 @@ fn names_killed_owner() {
 /// reported the loss, in microseconds.
 fn kill_one(mut job: Job, [victim, seed, after_us, after_operations]: [u64; 4]) -> u64 {
     let me = u64::from(job.me().0);
-    let mut pids = [0_u8; 16];
-    job.all_gather(&process::id().to_ne_bytes(), &mut pids).unwrap();
-    let pids = pids.as_chunks().0.iter().map(|pid| i32::from_ne_bytes(*pid)).collect::<Vec<_>>();
-    let victim_pid = pids[usize::try_from(victim).unwrap()];
+    let pids = gather(&mut job, process::id().into());
+    let victim_pid = i32::try_from(pids[usize::try_from(victim).unwrap()]).unwrap();
 
     let mut stream = Stream::new(open(&mut job), seed.rotate_left(7 * job.me().0));
     job.barrier().unwrap();
+    // Its peers have mapped the memory: the file is closed.
+    assert_eq!(file_of_memory(), None);
     let start = Instant::now();
     let (mut turn, mut polled) = (start, Duration::ZERO);
     let mut killed = false;
@@ -193,21 +177,17 @@ fn kill_one(mut job: Job, [victim, seed, after_us, after_operations]: [u64; 4]) 
             polled += (now - turn).min(MAX_TURN);
         }
         turn = now;
-        assert!(now - start < probeline_exchange::testing::PATIENCE, "never noticed");
+        assert!(now - start < PATIENCE, "never noticed");
     };
-    assert_eq!(fault, Fault::OwnerLost(Owner(u32::try_from(victim).unwrap())));
+    let lost = Owner(u32::try_from(victim).unwrap());
+    assert_eq!(fault, Fault::OwnerLost(lost));
     assert_eq!((stream.open.len(), stream.engine.in_flight()), (0, 0), "not reported");
     assert_eq!(stream.engine.fetch_add(Token(0), word(0, 20), 1), Err(PostError::Closed));
     assert!(polled < MAX_DETECTION, "noticed after polling for {polled:?}");
     let polled_us = u64::try_from(polled.as_micros()).unwrap();
     direct(&stream.engine, 0, DETECTION_TIMES + me).store(polled_us, SeqCst);
 
-    let statuses = probeline_exchange::testing::finish(job);
-    for (rank, status) in (1..).zip(&statuses) {
-        let expected = if rank == victim { Some(libc::SIGKILL) } else { None };
-        assert_eq!(status.signal(), expected, "rank {rank}: {status}");
-        assert!(rank == victim || status.success(), "rank {rank}: {status}");
-    }
+    succeed_without(job, lost);
     assert!(pids[1..].iter().all(|pid| fs::metadata(format!("/proc/{pid}")).is_err()));
     (0..4).map(|rank| direct(&stream.engine, 0, DETECTION_TIMES + rank).load(SeqCst)).max().unwrap()
 }
@@ -230,11 +210,11 @@ fn names_left_behind() -> Vec<String> {
 /// it at its first system call. Rank 2 finally makes a system call, to prove that the filter works.
 fn data_path_makes_no_system_call() {
     const DONE: i32 = 42;
-    let mut job = probeline_exchange::testing::start(FORBID, 3);
+    let mut job = start(FORBID, 3);
     let mut stream = Stream::new(open(&mut job), 0x5eed);
     job.barrier().unwrap();
     if job.me() == Owner(0) {
-        let statuses = probeline_exchange::testing::finish(job);
+        let statuses = finish(job);
         assert_eq!(statuses[0].code(), Some(DONE), "rank 1: {}", statuses[0]);
         assert_eq!(statuses[1].signal(), Some(libc::SIGSYS), "rank 2: {}", statuses[1]);
         return;
@@ -273,7 +253,7 @@ fn another_user_cannot_open_the_memory() {
             if let Some(file) = file_of_memory() {
                 break file;
             }
-            assert!(start.elapsed() < probeline_exchange::testing::PATIENCE, "no file");
+            assert!(start.elapsed() < PATIENCE, "no file");
         };
         check_users(&file);
         drop(builder.open(&mut second).unwrap());

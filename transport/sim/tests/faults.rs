@@ -26,22 +26,19 @@ fn load(engine: &Engine, index: usize) -> u64 {
 }
 
 #[test]
-fn error_after_effect() {
-    let (cluster, [mut engine, peer]) = with(Faults { error_done_ppm: ALWAYS, ..Faults::none() });
-    assert_eq!(add(&mut engine, word(1, 3), 5), FAILED);
-    assert_eq!(write(&mut engine, &[7], word(1, 4)), FAILED);
-    assert_eq!((load(&peer, 3), load(&peer, 4)), (5, 7));
-    assert_eq!(cluster.counters().errors_done, 2);
-}
-
-#[test]
-fn error_without_effect() {
-    let (cluster, [mut engine, peer]) = with(Faults { error_undone_ppm: ALWAYS, ..Faults::none() });
-    assert_eq!(add(&mut engine, word(1, 3), 5), FAILED);
-    assert_eq!(write(&mut engine, &[7], word(1, 4)), FAILED);
-    cluster.apply_outstanding();
-    assert_eq!((load(&peer, 3), load(&peer, 4)), (0, 0));
-    assert_eq!(cluster.counters().errors_undone, 2);
+fn error_with_and_without_effect() {
+    let done = Faults { error_done_ppm: ALWAYS, ..Faults::none() };
+    let undone = Faults { error_undone_ppm: ALWAYS, ..Faults::none() };
+    for (faults, words, errors) in [(done, (5, 7), (2, 0)), (undone, (0, 0), (0, 2))] {
+        let (cluster, [mut engine, peer]) = with(faults);
+        assert_eq!(add(&mut engine, word(1, 3), 5), FAILED);
+        assert_eq!(write(&mut engine, &[7], word(1, 4)), FAILED);
+        assert_eq!((load(&peer, 3), load(&peer, 4)), words);
+        cluster.apply_outstanding();
+        assert_eq!((load(&peer, 3), load(&peer, 4)), words);
+        let counters = cluster.counters();
+        assert_eq!((counters.errors_done, counters.errors_undone), errors);
+    }
 }
 
 #[test]

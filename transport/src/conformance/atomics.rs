@@ -4,47 +4,23 @@
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use super::Case;
-use super::rig::{Failure, Rig, local, same, segment, word};
+use super::rig::{Failure, ODD, Rig, local, same, segment, word};
 use crate::{AtomicScope, Sizes, Token};
 
 const SIZES: Sizes = Sizes { window_words: 64, slots: 2, slot_words: 8, depth: 16 };
-/// All bytes differ, so that an error of byte order or of width is visible.
-const ODD: u64 = 0x0123_4567_89ab_cdef;
 const ROUNDS: u64 = 400;
 /// The extra turns of each owner; two, so that each owner has a turn after all others.
 const LAPS: u64 = 2;
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("cas_swaps_on_match", SIZES, cas_match),
     Case::new("cas_compares_all_64_bits", SIZES, cas_bits),
     Case::new("cas_chain_has_one_winner", SIZES, cas_chain),
-    Case::new("faa_returns_the_old_value", SIZES, faa_old),
-    Case::new("faa_wraps", SIZES, faa_wraps),
     Case::new("faa_sums_exactly", SIZES, faa_sums),
-    Case::new("neighbours_are_untouched", SIZES, neighbours),
     Case::new("an_atomic_follows_the_write_before_it", SIZES, after_write)
         .skip(|caps| (!caps.write_then_atomic).then_some("write_then_atomic is false")),
     Case::new("atomic_with_the_cpu", SIZES, with_cpu)
         .skip(|caps| (caps.atomics == AtomicScope::Device).then_some("atomics is Device")),
 ];
-
-fn cas_match(rig: &mut Rig<'_>) -> Result<(), Failure> {
-    for who in 0..rig.owners() {
-        rig.alone(who, |rig| {
-            for owner in 0..rig.owners() {
-                let at = word(owner, 8 + u64::from(who));
-                same("old value of a CAS that swaps", rig.cas(at, 0, ODD)?, 0)?;
-                same("the word after it", rig.read_word(at)?, ODD)?;
-                same("old value of a CAS that does not", rig.cas(at, 1, 2)?, ODD)?;
-                same("the word after that", rig.read_word(at)?, ODD)?;
-                same("old value of a swap to 0", rig.cas(at, ODD, 0)?, ODD)?;
-                same("the word at last", rig.read_word(at)?, 0)?;
-            }
-            Ok(())
-        })?;
-    }
-    Ok(())
-}
 
 fn cas_bits(rig: &mut Rig<'_>) -> Result<(), Failure> {
     rig.alone(rig.last(), |rig| {
@@ -85,30 +61,6 @@ fn cas_chain(rig: &mut Rig<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn faa_old(rig: &mut Rig<'_>) -> Result<(), Failure> {
-    rig.alone(rig.last(), |rig| {
-        for owner in 0..rig.owners() {
-            let at = word(owner, 17);
-            rig.write(&[ODD], at)?;
-            same("old value", rig.faa(at, 0x1_0000_0001)?, ODD)?;
-            same("sum", rig.read_word(at)?, ODD + 0x1_0000_0001)?;
-            same("old value, adding 0", rig.faa(at, 0)?, ODD + 0x1_0000_0001)?;
-            same("sum, adding 0", rig.read_word(at)?, ODD + 0x1_0000_0001)?;
-        }
-        Ok(())
-    })
-}
-
-fn faa_wraps(rig: &mut Rig<'_>) -> Result<(), Failure> {
-    rig.alone(0, |rig| {
-        let at = word(rig.peer(), 18);
-        rig.write(&[u64::MAX, 7], at)?;
-        same("old value", rig.faa(at, 3)?, u64::MAX)?;
-        same("wrapped", rig.read_word(at)?, 2)?;
-        same("no carry into the next word", rig.read_word(word(rig.peer(), 19))?, 7)
-    })
-}
-
 fn faa_sums(rig: &mut Rig<'_>) -> Result<(), Failure> {
     let addend = u64::from(rig.me()) + 1;
     let mut last = None;
@@ -129,18 +81,6 @@ fn faa_sums(rig: &mut Rig<'_>) -> Result<(), Failure> {
     same("the sum of all", rig.read_word(word(0, 20))?, sum)?;
     rig.exchange.barrier()?;
     Ok(())
-}
-
-fn neighbours(rig: &mut Rig<'_>) -> Result<(), Failure> {
-    rig.alone(0, |rig| {
-        let last = rig.last();
-        let at = |index| word(last, index);
-        rig.write(&[1, 2, 3], at(30))?;
-        rig.cas(at(31), 2, u64::MAX)?;
-        rig.faa(at(31), 1)?;
-        let around = [rig.read_word(at(30))?, rig.read_word(at(32))?];
-        same("the words on both sides", around, [1, 3])
-    })
 }
 
 /// Lets the owners add in turns while the others wait. An add whose load was executed too early, before

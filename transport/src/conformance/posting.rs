@@ -3,7 +3,7 @@
 #![allow(clippy::cast_possible_truncation)]
 
 use super::Case;
-use super::rig::{Failure, Rig, local, same, segment, word};
+use super::rig::{Failure, ODD, Rig, local, same, segment, word};
 use crate::{Completion, PostError, Segment, Sizes, SlotRange, Token};
 
 const SIZES: Sizes = Sizes { window_words: 64, slots: 4, slot_words: 16, depth: 8 };
@@ -11,7 +11,6 @@ const SIZES: Sizes = Sizes { window_words: 64, slots: 4, slot_words: 16, depth: 
 pub(super) const CASES: &[Case] = &[
     Case::new("full_exactly_at_depth", SIZES, depth),
     Case::new("bad_ranges_are_refused", SIZES, refusals),
-    Case::new("a_refusal_leaves_no_trace", SIZES, no_trace),
     Case::new("tokens_come_back_as_given", SIZES, tokens),
     Case::new("small_poll_buffers", SIZES, small_buffers),
     Case::new("progress_without_kick", SIZES, no_kick),
@@ -21,9 +20,10 @@ pub(super) const CASES: &[Case] = &[
 
 fn depth(rig: &mut Rig<'_>) -> Result<(), Failure> {
     rig.alone(0, |rig| {
-        let depth = rig.transport.caps().depth;
+        let (depth, mut added) = (rig.transport.caps().depth, 0);
         for round in 0..3 {
             for posted in 0..depth {
+                added += u64::from((posted + round) % 4 == 3);
                 same("in flight", rig.transport.in_flight(), posted)?;
                 post_kind(rig, posted + round, u64::from(posted))?;
             }
@@ -34,9 +34,21 @@ fn depth(rig: &mut Rig<'_>) -> Result<(), Failure> {
                 same("a post beyond depth", refused, Some(full))?;
             }
             rig.finish_all()?;
+            nothing_more(rig)?;
         }
-        Ok(())
+        same("the sum of accepted additions", rig.read_word(word(rig.peer(), 9))?, added)
     })
+}
+
+/// Checks that no refused operation completes or keeps a slot busy.
+fn nothing_more(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    same("in flight", rig.transport.in_flight(), 0)?;
+    let more = rig.transport.poll(&mut [Completion::default(); 4])?;
+    same("completions of refused posts", more, 0)?;
+    for slot in [0, 1] {
+        same("a free slot", rig.transport.landed(local(slot, 0, 4)).is_ok(), true)?;
+    }
+    Ok(())
 }
 
 fn post_kind(rig: &mut Rig<'_>, kind: u32, token: u64) -> Result<(), Failure> {
@@ -109,32 +121,7 @@ fn refusals(rig: &mut Rig<'_>) -> Result<(), Failure> {
             same(format_args!("landed {at:?}"), rig.transport.landed(at).err(), error)?;
             same(format_args!("staged {at:?}"), rig.transport.staged(at).err(), error)?;
         }
-        same("in flight", rig.transport.in_flight(), 0)
-    })
-}
-
-fn no_trace(rig: &mut Rig<'_>) -> Result<(), Failure> {
-    rig.alone(0, |rig| {
-        let peer = rig.peer();
-        for (remote, at, _) in bad_copies(rig) {
-            let read = rig.transport.read(Token(1), remote, at);
-            let write = rig.transport.write(Token(1), at, remote);
-            same("both refused", read.is_err() && write.is_err(), true)?;
-        }
-        let depth = rig.transport.caps().depth;
-        for token in 0..depth {
-            rig.transport.fetch_add(Token(u64::from(token)), word(peer, 20), 1)?;
-        }
-        for _ in 0..3 {
-            let beyond = rig.transport.fetch_add(Token(77), word(peer, 20), 1000);
-            same("a post beyond depth", beyond, Err(PostError::Full))?;
-        }
-        same("in flight", rig.transport.in_flight(), depth)?;
-        rig.finish_all()?;
-        let mut more = [Completion::default(); 4];
-        same("completions of refused posts", rig.transport.poll(&mut more)?, 0)?;
-        same("the sum", rig.read_word(word(peer, 20))?, u64::from(depth))?;
-        same("slot 0 is free", rig.transport.landed(local(0, 0, 4)).is_ok(), true)
+        nothing_more(rig)
     })
 }
 
@@ -204,17 +191,28 @@ fn busy_slot(rig: &mut Rig<'_>) -> Result<(), Failure> {
     })
 }
 
-/// Posts seeded operations of all kinds at once, on disjoint words that no other owner uses, have the results
-/// and effects of the same operations on plain memory; and so have many at full depth.
+/// Posts seeded operations of all kinds at once to each owner in turn, on disjoint words that no other owner uses
+/// meanwhile. They have the results and effects of the same operations on plain memory; and so have many at full
+/// depth.
 fn random_mix(rig: &mut Rig<'_>) -> Result<(), Failure> {
-    let peer = rig.peer();
+    for lap in 0..rig.owners() {
+        mix_with(rig, (rig.me() + lap) % rig.owners())?;
+    }
+    Ok(())
+}
+
+fn mix_with(rig: &mut Rig<'_>, peer: u32) -> Result<(), Failure> {
     let mut memory = [0_u64; SIZES.window_words as usize];
-    let mut state = 0x2545_f491_4f6c_dd1d_u64 ^ u64::from(rig.me());
+    for (index, word_there) in (0..).zip(&mut memory) {
+        *word_there = rig.read_word(word(peer, index))?;
+    }
+    rig.exchange.barrier()?;
+    let mut state = 0x2545_f491_4f6c_dd1d_u64 ^ u64::from(rig.me() << 8 | peer);
     let mut below = move |bound: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (state >> 33) % bound
     };
-    for round in 0..400 {
+    for round in 0..400 / rig.owners() {
         let (mut used, mut posted) = (0_u64, vec![None; SIZES.slots as usize]);
         for (slot, expected) in (0..).zip(&mut posted) {
             let words = 1 + below(8);
@@ -233,19 +231,19 @@ fn random_mix(rig: &mut Rig<'_>) -> Result<(), Failure> {
                     (0, Some((at, mine.to_vec())))
                 }
                 1 => {
-                    mine.fill_with(|| below(3));
+                    mine.fill_with(|| ODD.wrapping_mul(below(3)));
                     rig.transport.staged(at)?.copy_from_slice(mine);
                     rig.transport.write(token, at, remote)?;
                     (0, None)
                 }
                 2 => {
-                    let (expected, desired) = (below(3), below(3));
+                    let [expected, desired] = [(); 2].map(|()| ODD.wrapping_mul(below(3)));
                     rig.transport.compare_and_swap(token, remote.start, expected, desired)?;
                     mine[0] = if old == expected { desired } else { old };
                     (old, None)
                 }
                 _ => {
-                    let addend = below(3).wrapping_sub(1);
+                    let addend = ODD.wrapping_mul(below(3)).wrapping_sub(ODD);
                     rig.transport.fetch_add(token, remote.start, addend)?;
                     mine[0] = old.wrapping_add(addend);
                     (old, None)

@@ -10,6 +10,9 @@ use crate::{
     Slot, SlotRange, Token, Transport,
 };
 
+/// All bytes differ, so that an error of byte order or of width is visible.
+pub(super) const ODD: u64 = 0x0123_4567_89ab_cdef;
+
 /// A description of the check that did not hold.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Failure(pub String);

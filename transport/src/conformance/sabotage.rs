@@ -62,10 +62,10 @@ pub enum Rule {
 impl Rule {
     /// Each rule, with a case that must fail if the rule is broken.
     pub const ALL: &[(Rule, &str)] = &[
-        (Rule::SwapExpectedAndDesired, "cas_swaps_on_match"),
+        (Rule::SwapExpectedAndDesired, "a_random_mix_ends_once_each"),
         (Rule::CasReportsExpected, "cas_chain_has_one_winner"),
         (Rule::CasReportsExpected, "cas_compares_all_64_bits"),
-        (Rule::FaaReportsSum, "faa_returns_the_old_value"),
+        (Rule::FaaReportsSum, "a_random_mix_ends_once_each"),
         (Rule::FaaAddsTwice, "faa_sums_exactly"),
         (Rule::FaaIsSplit, "faa_sums_exactly"),
         (Rule::FaaIsSplit, "atomic_with_the_cpu"),
@@ -80,7 +80,8 @@ impl Rule {
         (Rule::CutToken, "tokens_come_back_as_given"),
         (Rule::EmptyPollEats, "small_poll_buffers"),
         (Rule::FullTooEarly, "full_exactly_at_depth"),
-        (Rule::RefusalCompletes, "a_refusal_leaves_no_trace"),
+        (Rule::RefusalCompletes, "full_exactly_at_depth"),
+        (Rule::RefusalCompletes, "bad_ranges_are_refused"),
         (Rule::OwnerWraps, "bad_ranges_are_refused"),
         (Rule::ShowBusySlot, "a_busy_slot_is_not_shown"),
         (Rule::NeedKick, "progress_without_kick"),

@@ -6,7 +6,7 @@ use core::ptr;
 use probeline_verbs_sys::*;
 
 use super::Seen;
-use super::calls::context;
+use super::objects::Context;
 use super::pair::{INLINE_WORDS, Request};
 
 pub(super) extern "C" fn post_send(
@@ -15,15 +15,12 @@ pub(super) extern "C" fn post_send(
     bad_wr: *mut *mut ibv_send_wr,
 ) -> c_int {
     // SAFETY: the stand-in created the object and never frees it.
-    let (at, number) = unsafe { (context((*qp).context), (*qp).qp_num) };
+    let (at, number) = unsafe { (Context::of((*qp).context), (*qp).qp_num) };
     let mut state = at.machine.fabric.state();
-    let (call, inline_bytes) = match state.pairs.get_mut(&number) {
-        Some(pair) => {
-            pair.calls += 1;
-            (pair.calls, pair.inline_bytes)
-        }
-        None => (0, 0),
-    };
+    let (call, inline_bytes) = state.pairs.get_mut(&number).map_or((0, 0), |pair| {
+        pair.calls += 1;
+        (pair.calls, pair.inline_bytes)
+    });
     while !wr.is_null() {
         // SAFETY: the caller passes a null-terminated list of filled requests with their ranges.
         let posted = unsafe { request(&*wr, number, call, inline_bytes) };
@@ -62,13 +59,10 @@ unsafe fn request(
             IBV_WR_RDMA_READ | IBV_WR_RDMA_WRITE => {
                 ((wr.wr.rdma.remote_addr, wr.wr.rdma.rkey), (0, 0))
             }
-            IBV_WR_ATOMIC_CMP_AND_SWP => {
+            IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => {
                 let atomic = wr.wr.atomic;
-                ((atomic.remote_addr, atomic.rkey), (atomic.compare_add, atomic.swap))
-            }
-            IBV_WR_ATOMIC_FETCH_AND_ADD => {
-                let atomic = wr.wr.atomic;
-                ((atomic.remote_addr, atomic.rkey), (atomic.compare_add, 0))
+                let swap = if wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP { atomic.swap } else { 0 };
+                ((atomic.remote_addr, atomic.rkey), (atomic.compare_add, swap))
             }
             _ => return Err(libc::EINVAL),
         }
@@ -102,13 +96,16 @@ unsafe fn request(
 
 pub(super) extern "C" fn poll_cq(cq: *mut ibv_cq, room: c_int, wc: *mut ibv_wc) -> c_int {
     // SAFETY: the stand-in created the object and never frees it.
-    let (at, handle) = unsafe { (context((*cq).context), (*cq).handle) };
+    let (at, handle) = unsafe { (Context::of((*cq).context), (*cq).handle) };
     let mut state = at.machine.fabric.state();
     if let Some(returned) = state.faults(at.machine.me).poll {
         return returned;
     }
     match state.completions.get(&handle) {
-        None => return -state.violation("a poll of a completion queue that is gone"),
+        None => {
+            let what = "a poll of a completion queue that is gone";
+            return state.violation(what).map_or_else(|errno| -errno, |()| 0);
+        }
         Some(queue) if queue.overrun || queue.machine != at.machine.me => return -1,
         Some(_) => state.work(handle),
     }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use probeline_verbs_sys::*;
 
+use super::objects::Context;
 use super::pair::{INLINE_WORDS, Pair, Request};
 use super::{Atomics, Device, Faults, Seen, Setup, TRIES};
 
@@ -20,7 +21,6 @@ pub(super) struct Region {
 pub(super) struct CompletionQueue {
     pub(super) context: u32,
     pub(super) machine: usize,
-    pub(super) pairs: Vec<u32>,
     pub(super) capacity: usize,
     pub(super) entries: VecDeque<Completion>,
     pub(super) overrun: bool,
@@ -38,6 +38,7 @@ pub(super) struct Completion {
 // SAFETY: the pointers refer to registered words, which are atomics that any thread may use.
 unsafe impl Send for State {}
 
+#[derive(Default)]
 pub(super) struct State {
     pub(super) machines: Vec<(Setup, Faults)>,
     pub(super) contexts: BTreeSet<u32>,
@@ -50,29 +51,13 @@ pub(super) struct State {
     pub(super) violations: Vec<String>,
     pub(super) seen: Option<Vec<Seen>>,
     /// Words that the device of a machine writes back before its next completion.
-    written_back: Vec<(usize, *const AtomicU64, u64)>,
+    pub(super) written_back: Vec<(usize, *const AtomicU64, u64)>,
     /// The state of the random numbers that decide when requests execute; `None` if they execute
     /// when posted.
-    random: Option<u64>,
+    pub(super) random: Option<u64>,
 }
 
 impl State {
-    pub(super) fn new(seed: Option<u64>) -> Self {
-        Self {
-            machines: Vec::new(),
-            contexts: BTreeSet::new(),
-            domains: BTreeMap::new(),
-            regions: BTreeMap::new(),
-            completions: BTreeMap::new(),
-            pairs: BTreeMap::new(),
-            created: 0,
-            violations: Vec::new(),
-            seen: None,
-            written_back: Vec::new(),
-            random: seed,
-        }
-    }
-
     pub(super) fn alive(&self) -> [usize; 5] {
         let (regions, queues) = (self.regions.len(), self.completions.len());
         [self.contexts.len(), self.domains.len(), regions, queues, self.pairs.len()]
@@ -85,17 +70,29 @@ impl State {
         0x1000 + self.created
     }
 
-    pub(super) fn device(&self, machine: usize, device: usize) -> &Device {
-        &self.machines[machine].0.devices[device]
+    /// Returns the device of a context.
+    pub(super) fn device(&self, at: &Context) -> &Device {
+        &self.machines[at.machine.me].0.devices[at.device]
+    }
+
+    /// Returns the queue pairs of a completion queue.
+    pub(super) fn pairs_of(&self, queue: u32) -> impl Iterator<Item = u32> {
+        let pairs = self.pairs.iter().filter(move |(_, pair)| pair.completions == queue);
+        pairs.map(|(number, _)| *number)
     }
 
     pub(super) fn faults(&mut self, machine: usize) -> &mut Faults {
         &mut self.machines[machine].1
     }
 
-    pub(super) fn violation(&mut self, what: &str) -> i32 {
+    pub(super) fn violation<T>(&mut self, what: &str) -> Result<T, i32> {
         self.violations.push(what.into());
-        libc::EINVAL
+        Err(libc::EINVAL)
+    }
+
+    /// Records the violation `what` unless `is_right`.
+    pub(super) fn check(&mut self, is_right: bool, what: &str) -> Result<(), i32> {
+        if is_right { Ok(()) } else { self.violation(what) }
     }
 
     fn random(&mut self) -> Option<u64> {
@@ -107,12 +104,12 @@ impl State {
     /// Adds a request to the send queue of queue pair `number`.
     pub(super) fn post(&mut self, number: u32, request: Request) -> Result<(), i32> {
         let Some(pair) = self.pairs.get(&number) else {
-            return Err(self.violation(&format!("post to queue pair {number}, which is gone")));
+            return self.violation(&format!("post to queue pair {number}, which is gone"));
         };
         let (state, machine) = (pair.state, pair.machine);
         let full = pair.outstanding == pair.capacity;
         if !matches!(state, IBV_QPS_RTS | IBV_QPS_ERR) {
-            return Err(self.violation(&format!("post to queue pair {number} in state {state}")));
+            return self.violation(&format!("post to queue pair {number} in state {state}"));
         }
         if let Some(errno) = self.faults(machine).post() {
             return Err(errno);
@@ -135,16 +132,15 @@ impl State {
 
     /// Executes requests of a completion queue's queue pairs before a poll.
     pub(super) fn work(&mut self, queue: u32) {
-        let count = self.completions.get(&queue).map_or(0, |queue| queue.pairs.len());
+        let count = self.pairs_of(queue).count();
         for turn in 0..count {
             let place = match self.random() {
                 Some(dice) if dice.is_multiple_of(4) => continue,
                 Some(dice) => usize::try_from(dice / 4).unwrap_or(0) % count,
                 None => turn,
             };
-            if let Some(&number) = self.completions.get(&queue).and_then(|q| q.pairs.get(place)) {
-                self.advance(number, true);
-            }
+            let pair = self.pairs_of(queue).nth(place);
+            pair.into_iter().for_each(|number| self.advance(number, true));
         }
     }
 
@@ -173,7 +169,7 @@ impl State {
         let Some(pair) = self.pairs.get(&number) else { return false };
         let Some(peer) = self.pairs.get(&pair.attr.dest_qp_num) else { return false };
         let cut_off = self.machines[peer.machine].1.cut_off;
-        !cut_off && pair.reaches(peer, self.device(peer.machine, peer.device))
+        !cut_off && pair.reaches(peer, &self.machines[peer.machine].0.devices[peer.device])
     }
 
     fn try_again(&mut self, number: u32, polled: bool) -> bool {
@@ -245,7 +241,7 @@ impl State {
         let local = match request.carried {
             Some(_) => None,
             None => {
-                let range = self.range(key, Some(domain), address, bytes.into(), access);
+                let range = self.range(key, domain, address, bytes.into(), access);
                 Some(range.ok_or(IBV_WC_LOC_PROT_ERR)?)
             }
         };
@@ -291,14 +287,14 @@ impl State {
             return None;
         }
         let (address, key) = seen.remote;
-        self.range(key, Some(pair.domain), address, seen.local.1.into(), right)
+        self.range(key, pair.domain, address, seen.local.1.into(), right)
     }
 
     /// Returns the words of a registered range. They stay registered while the lock is held.
     fn range(
         &self,
         key: u32,
-        domain: Option<u32>,
+        domain: u32,
         address: u64,
         bytes: u64,
         access: u32,
@@ -306,7 +302,7 @@ impl State {
         let region = self.regions.get(&key)?;
         let end = address.checked_add(bytes)?;
         let inside = region.address <= address && end <= region.address + region.bytes;
-        let open = region.access & access == access && domain == Some(region.domain);
+        let open = region.access & access == access && domain == region.domain;
         if !inside || !open || !address.is_multiple_of(8) {
             return None;
         }

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fabric::State;
 pub(crate) use pair::Seen;
-use probeline_verbs::Library;
+use probeline_verbs::{Context, DeviceList, Library};
 use probeline_verbs_sys::Verbs;
 #[allow(unused_imports, reason = "not every test names them all")]
 pub(crate) use setup::{Atomics, Device, Faults, Gid, Setup};
@@ -26,7 +26,7 @@ pub(crate) use setup::{Atomics, Device, Faults, Gid, Setup};
 const TRIES: u32 = 50;
 
 /// The network of the machines of a test.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Fabric(Arc<Mutex<State>>);
 
 /// One machine of a fabric, with its own devices.
@@ -44,13 +44,13 @@ thread_local! {
 impl Fabric {
     /// Creates a fabric that executes requests when they are posted.
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Mutex::new(State::new(None))))
+        Self::default()
     }
 
     /// Returns a fabric that executes requests during polls, in an order and number that `seed`
     /// determines. The requests of one queue pair stay in order.
     pub(crate) fn lazy(seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(State::new(Some(seed)))))
+        Self(Arc::new(Mutex::new(State { random: Some(seed), ..State::default() })))
     }
 
     /// Adds a machine.
@@ -105,6 +105,11 @@ impl Machine {
         // SAFETY: `symbol` returns functions that have the signatures of their names and behave as
         // their manual pages specify.
         unsafe { Library::from_verbs(Verbs::from_symbols(calls::symbol).unwrap()) }
+    }
+
+    /// Opens the first device.
+    pub(crate) fn open_device(&self) -> Context {
+        DeviceList::new(self.libibverbs()).unwrap().iter().next().unwrap().open().unwrap()
     }
 
     /// Changes the faults of this machine.

@@ -8,8 +8,6 @@ use probeline_verbs_sys::*;
 #[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) devices: Vec<Device>,
-    /// The errno with which listing the devices fails.
-    pub(crate) no_list: Option<i32>,
 }
 
 /// The attributes of a device with one port.
@@ -40,8 +38,9 @@ pub(crate) struct Device {
 pub(crate) type Gid = (&'static str, u32);
 
 /// The behaviour of atomics.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Default, PartialEq)]
 pub(crate) enum Atomics {
+    #[default]
     Right,
     /// Values are in big-endian order.
     Swapped,
@@ -55,6 +54,7 @@ pub(crate) enum Atomics {
 
 /// The faults of a machine. A count is the number of calls or requests that succeed before the
 /// fault.
+#[derive(Default)]
 pub(crate) struct Faults {
     /// The call of this name fails with this errno after the count.
     pub(crate) call: Option<(&'static str, u32, i32)>,
@@ -73,25 +73,9 @@ pub(crate) struct Faults {
     pub(crate) atomics: Atomics,
 }
 
-impl Default for Faults {
-    fn default() -> Self {
-        let atomics = Atomics::Right;
-        Self {
-            call: None,
-            post: None,
-            doorbell: None,
-            status: None,
-            poll: None,
-            twice: false,
-            cut_off: false,
-            atomics,
-        }
-    }
-}
-
 impl Default for Setup {
     fn default() -> Self {
-        Self { devices: vec![Device::default()], no_list: None }
+        Self { devices: vec![Device::default()] }
     }
 }
 
@@ -100,7 +84,7 @@ impl Setup {
     pub(crate) fn with(change: impl FnOnce(&mut Device)) -> Self {
         let mut device = Device::default();
         change(&mut device);
-        Self { devices: vec![device], no_list: None }
+        Self { devices: vec![device] }
     }
 }
 
@@ -139,39 +123,28 @@ impl Device {
     }
 }
 
+/// Returns whether a fault is due, and otherwise counts down to it.
+fn is_due(right: &mut u32) -> bool {
+    let is_due = *right == 0;
+    *right = right.saturating_sub(1);
+    is_due
+}
+
 impl Faults {
     /// Returns the errno with which this call of `name` must fail.
     pub(super) fn call(&mut self, name: &str) -> Option<i32> {
-        let (broken, right, errno) = self.call.as_mut()?;
-        if *broken != name {
-            return None;
-        }
-        if *right > 0 {
-            *right -= 1;
-            return None;
-        }
-        Some(*errno)
+        let (_, right, errno) = self.call.as_mut().filter(|(broken, ..)| *broken == name)?;
+        is_due(right).then_some(*errno)
     }
 
     /// Returns the errno with which this request must be refused.
     pub(super) fn post(&mut self) -> Option<i32> {
         let (right, errno) = self.post.as_mut()?;
-        if *right > 0 {
-            *right -= 1;
-            return None;
-        }
-        Some(*errno)
+        is_due(right).then_some(*errno)
     }
 
     /// Returns the status with which this request must complete.
     pub(super) fn status(&mut self) -> Option<ibv_wc_status> {
-        let (right, status) = self.status.as_mut()?;
-        if *right > 0 {
-            *right -= 1;
-            return None;
-        }
-        let status = *status;
-        self.status = None;
-        Some(status)
+        Some(self.status.take_if(|(right, _)| is_due(right))?.1)
     }
 }

@@ -1,11 +1,8 @@
-use core::sync::atomic::Ordering::SeqCst;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::thread;
 
-use probeline_exchange::Thread;
 use probeline_pin::{HugePages, NodeId};
-use probeline_transport::{Alone, Call, ExchangeError, MAX_OWNERS, Sizes, Term, Transport};
+use probeline_transport::conformance::on_threads;
+use probeline_transport::{Alone, MAX_OWNERS, Sizes};
 
 use super::*;
 
@@ -18,18 +15,10 @@ fn small() -> Builder {
 /// Opens one engine with each builder, each in its own thread.
 fn open_all(builders: &[Builder]) -> Vec<Result<(), OpenError>> {
     let members = probeline_exchange::threads(u32::try_from(builders.len()).unwrap());
-    thread::scope(|scope| {
-        let open = |builder: &Builder, mut member: Thread| {
-            let opened = builder.open(&mut member).map(drop);
-            member.barrier().unwrap();
-            opened
-        };
-        let opening: Vec<_> = builders
-            .iter()
-            .zip(members)
-            .map(|(builder, member)| scope.spawn(move || open(builder, member)))
-            .collect();
-        opening.into_iter().map(|thread| thread.join().unwrap()).collect()
+    on_threads(members, |mut member| {
+        let opened = builders[member.me().0 as usize].open(&mut member).map(drop);
+        member.barrier().unwrap();
+        opened
     })
 }
 
@@ -102,45 +91,10 @@ fn reports_refused_policy() {
     }
 }
 
-/// Passes what the first call gathers to a function.
-struct Observed<F>(Thread, Option<F>);
-
-impl<F: FnOnce(&[u8])> Exchange for Observed<F> {
-    fn me(&self) -> Owner {
-        self.0.me()
-    }
-
-    fn owners(&self) -> u32 {
-        self.0.owners()
-    }
-
-    fn calls(&self) -> u64 {
-        self.0.calls()
-    }
-
-    fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        self.0.all_gather(mine, all)?;
-        if let Some(observe) = self.1.take() {
-            observe(all);
-        }
-        Ok(())
-    }
-
-    fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
-        self.0.reduce(call, terms)
-    }
-}
-
 #[test]
 fn refuses_too_many_owners() {
     let error = small().open(&mut probeline_exchange::threads(MAX_OWNERS + 1)[0]).unwrap_err();
     assert_eq!(error, SetupError::TooManyOwners { found: MAX_OWNERS + 1 }.into());
-}
-
-/// Returns the connection info of the first owner, which follows the version.
-fn first_info(all: &[u8]) -> ConnectionInfo {
-    let words: Vec<_> = all.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
-    ConnectionInfo::from_words(*words[1..].first_chunk().unwrap())
 }
 
 /// Maps a peer's window after `change` of its connection info; returns the error.
@@ -165,29 +119,4 @@ fn refuses_memory_of_other_file() {
     assert!(gone.to_string().contains("PID namespace"), "{gone}");
     let of_another = OpenError::Unreachable { owner: Owner(1), pid: 7, errno: libc::EACCES };
     assert!(of_another.to_string().contains("run all owners as one user"), "{of_another}");
-}
-
-#[test]
-fn closes_file_after_peers_map() {
-    let mut file = (String::new(), 0);
-    let inode = |path: &str| fs::metadata(path).map_or(0, |file| file.ino());
-    let look = |all: &[u8]| {
-        let info = first_info(all);
-        let path = format!("/proc/{}/fd/{}", info.pid, info.fd);
-        file = (path.clone(), inode(&path));
-        let peer = Window::map_peer(Owner(1), &info).unwrap();
-        assert!(peer.is_alive());
-        peer.words()[3].store(7, SeqCst);
-    };
-    let mut jobs = probeline_exchange::threads(2).into_iter();
-    let [first, mut second] = core::array::from_fn(|_| jobs.next().unwrap());
-    let engine = thread::scope(|scope| {
-        scope.spawn(move || drop(small().open(&mut second).unwrap()));
-        small().open(&mut Observed(first, Some(look))).unwrap()
-    });
-    assert_eq!(engine.window()[3].load(SeqCst), 7);
-    assert_eq!(engine.window().len(), 64);
-    let (path, opened) = file;
-    assert_ne!(opened, 0);
-    assert_ne!(inode(&path), opened, "the descriptor is closed, whoever has its number now");
 }

@@ -80,8 +80,7 @@ fn names_missing_quantity() {
     assert!(one.to_string().contains("local.read_base_ns"), "{one}");
 
     for (name, value) in [("remote.atomic_ns", 2_400), ("nic.atomics_per_s", 50_000_000)] {
-        let given = Given { value, kind: Kind::Assumed, source: "this test".into() };
-        connectx6.set(name, given).unwrap();
+        connectx6.set(name, given(value, "this test")).unwrap();
     }
     let model = connectx6.model(TWO).unwrap();
     assert_eq!((model.remote.atomic_ns, model.local_by_cpu), (2_400, false));
@@ -92,7 +91,6 @@ fn names_missing_quantity() {
 fn prefetch_quantities_require_each_other() {
     let one = Shape { machines: 1, ranks_per_machine: 2 };
     let pair = ["local.prefetched_beyond_words", "local.prefetched_word_ps"];
-    let given = |value| Given { value, kind: Kind::Assumed, source: "this test".into() };
     let lacks = |profile: &Profile, shape| match profile.model(shape) {
         Ok(_) => Vec::new(),
         Err(ProfileError::Missing { missing, .. }) => missing.concat(),
@@ -101,15 +99,15 @@ fn prefetch_quantities_require_each_other() {
     for (there, absent) in [(pair[0], pair[1]), (pair[1], pair[0])] {
         let mut shm = Profile::built_in("shm").unwrap();
         assert_eq!(lacks(&shm, one), [""; 0]);
-        shm.set(there, given(8)).unwrap();
+        shm.set(there, given(8, "this test")).unwrap();
         assert_eq!(lacks(&shm, one), [absent]);
         assert_eq!(lacks(&shm, TWO).last(), Some(&absent));
-        shm.set(absent, given(8)).unwrap();
+        shm.set(absent, given(8, "this test")).unwrap();
         assert_eq!(lacks(&shm, one), [""; 0]);
 
         // Without local quantities the CPU's prefetcher has no effect.
         let mut soft_roce = Profile::built_in("soft-roce").unwrap();
-        soft_roce.set(there, given(8)).unwrap();
+        soft_roce.set(there, given(8, "this test")).unwrap();
         assert_eq!(lacks(&soft_roce, TWO), [""; 0]);
     }
 }
@@ -127,14 +125,12 @@ fn names_line_of_invalid_text() {
             5,
             "\"remote.atomic_us\"",
         ),
-        (format!("{head}colour = 3\n"), 3, "unknown field `colour`"),
         (format!("{head}nic = 3\n"), 3, "expected a map"),
         (value("12"), 4, "invalid type: integer `12`"),
         (value("{ value = 12, kind = \"fitted\" }"), 4, "missing field `source`"),
         (value("{ value = 12, kind = \"fitted\", source = \"\" }"), 4, "empty source"),
         (value("{ kind = \"fitted\", source = \"x\" }"), 4, "missing field `value`"),
         (value("{ value = -1, kind = \"fitted\", source = \"x\" }"), 4, "invalid value"),
-        (value("{ value = 1.5, kind = \"fitted\", source = \"x\" }"), 4, "expected u64"),
         (
             value("{ value = 999999999999999999, kind = \"fitted\", source = \"x\" }"),
             4,
@@ -147,9 +143,7 @@ fn names_line_of_invalid_text() {
             "unknown variant `guessed`",
         ),
         (value("{ value = 1, kind = \"fitted\", source = \"x\", unit = \"ns\" }"), 4, "unit"),
-        (value("{ value = 1, kind = 3, source = \"x\" }"), 4, "wanted string"),
         (format!("{head}atomic = [\n"), 3, ""),
-        ("name = \"a\"\n".into(), 1, "missing field `about`"),
         (String::new(), 1, "missing field `name`"),
     ] {
         let error = Profile::parse(&text).unwrap_err();
