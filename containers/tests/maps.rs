@@ -3,16 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use probeline_containers::counters::Counts;
-use probeline_containers::put_once::{self, Entries, PutOnce};
+use probeline_containers::put_once::{self, PutOnce};
 use probeline_containers::small_map::{self, Outcome, SmallMap};
-use probeline_containers::{
-    Bytes, CollectiveError, Container, Each, Find, Objects, OperationError, Plain, Tag, objects,
-};
+use probeline_containers::{Bytes, CollectiveError, Objects, OperationError, Plain, Tag, objects};
 use probeline_exchange::testing::on_ranks;
-use probeline_pipeline::{Finished, OperationOf};
+use probeline_pipeline::Finished;
 use probeline_shm::{Builder, Engine};
-use probeline_sim::{Cluster, Model, stage};
 use probeline_transport::{Alone, Exchange, Owner, Sizes};
 use proptest::prelude::*;
 
@@ -286,54 +282,6 @@ fn find_phase_fails_against_clear() {
         };
         assert!(matches!(result, Err(CollectiveError::Exchange(_))), "{result:?}");
     });
-}
-
-/// Returns the times of finds of all keys on the paper's two machines, one after the other: live, and in a find phase.
-fn find_ns<E: Find<Key = u64, Config: Sync, Action: Sync>>(
-    sizes: Sizes,
-    config: E::Config,
-    put: E::Action,
-    keys: &[u64],
-) -> [u64; 2] {
-    let network = Cluster::new(probeline_sim::Config {
-        model: Model::oortwijn2015(),
-        word_reads_whole: false,
-        ..probeline_sim::Config::new(2, sizes)
-    });
-    let times = stage::run(&network.unwrap(), |engine, mut job| {
-        let operations = vec![OperationOf::<Each<E>>::EMPTY; 32];
-        let mut map = Container::<_, _, E>::open(engine, config, operations, &mut job).unwrap();
-        map.run_all(keys, |_| Some(put), |_, _| ()).unwrap();
-        job.barrier().unwrap();
-        let begun = map.transport().now_ns();
-        assert!(keys.iter().all(|key| map.call(key, E::FIND).is_ok()));
-        let live = map.transport().now_ns() - begun;
-        let phase = map.find_phase(&mut job, |finder| {
-            let begun = finder.container().transport().now_ns();
-            assert!(keys.iter().all(|key| finder.find(key).is_ok()));
-            finder.container().transport().now_ns() - begun
-        });
-        [live, phase.unwrap()]
-    });
-    times.unwrap()[0]
-}
-
-/// A find of a small map in a find phase takes half the time of a live one, which confirms what it has read. A
-/// put-once map confirms nothing. With 32 in flight the rate of READs limits all of them, and the model has no
-/// rate of atomics.
-#[test]
-fn find_phase_halves_find_time() {
-    const KEYS: u64 = 5_000;
-    let keys: Vec<u64> = (0..KEYS).collect();
-    let config = small_map::Config { direct: false, ..small_map::Config::for_keys(KEYS, 30) };
-    let put = small_map::Action::Put(1);
-    let [live, phase] = find_ns::<Counts<u64, true>>(config.sizes(2, 32), config, put, &keys);
-    let config = put_once::Config { direct: false, ..put_once::Config::for_keys(KEYS) };
-    let (sizes, put) = (config.sizes::<u64, u64>(2, 32), put_once::Action::Insert(1));
-    let [put_live, put_phase] = find_ns::<Entries<u64, u64>>(sizes, config, put, &keys);
-    println!("{KEYS} finds in ns: small map {live} live, {phase} in a phase");
-    println!("put-once map {put_live} live, {put_phase} in a phase");
-    assert!(live >= 2 * phase && put_live < live);
 }
 
 /// A rank whose phase fails, by a panic or by an error of its end, cannot change the map, in which the other
