@@ -7,7 +7,6 @@ use probeline_containers::{
     BatchError, Bytes, CollectiveError, ConfigError, Distribution, OperationError, Plain, Pointer,
 };
 use probeline_exchange::testing::on_ranks;
-use probeline_shm::Builder;
 use probeline_transport::{Alone, Exchange};
 use proptest::prelude::*;
 
@@ -15,8 +14,7 @@ type Engine = probeline_shm::Engine;
 type Words<V> = Array<Engine, Vec<Operation<V>>, V>;
 
 fn open<V: Plain>(config: Config, job: &mut (impl Exchange + ?Sized)) -> Words<V> {
-    let engine = Builder::new(config.sizes::<V>(job.owners(), 8)).open(job).unwrap();
-    Array::open(engine, config, vec![Operation::EMPTY; 8], job).unwrap()
+    on_shm!(Array::open, config, config.sizes::<V>(job.owners(), 8), 8, job).unwrap()
 }
 
 /// Runs `rank` on two ranks, by the CPU and over the transport, for both distributions.
@@ -202,16 +200,14 @@ fn orders_floats_and_signed_numbers() {
 fn refuses_configurations() {
     let sizes = Config::new(10).sizes::<u64>(1, 4);
     let refused = |config: Config| {
-        let engine = Builder::new(sizes).open(&mut Alone).unwrap();
-        let opened = Array::<_, _, u64>::open(engine, config, [Operation::EMPTY; 4], &mut Alone);
+        let opened = on_shm!(Array::<_, _, u64>::open, config, sizes, 4, &mut Alone);
         let Err(CollectiveError::Config(error)) = opened.map(|_| ()) else { panic!("{config:?}") };
         error
     };
     assert!(matches!(refused(Config::new(0)), ConfigError::Range { min: 1, .. }));
     assert_eq!(refused(Config::new(11)), ConfigError::Window { needed: 11, found: 10 });
-    let engine = Builder::new(sizes.with_slots(4, 8)).open(&mut Alone).unwrap();
-    let opened =
-        Array::<_, _, [u8; 80]>::open(engine, Config::new(1), [Operation::EMPTY], &mut Alone);
+    let sizes = sizes.with_slots(4, 8);
+    let opened = on_shm!(Array::<_, _, [u8; 80]>::open, Config::new(1), sizes, 1, &mut Alone);
     let error = opened.map(|_| ()).unwrap_err();
     assert_eq!(error, CollectiveError::Config(ConfigError::Slot { needed: 10, found: 8 }));
 }

@@ -11,57 +11,17 @@ use probeline_containers::objects::{self, Objects};
 use probeline_containers::put_once::{self, PutOnce};
 use probeline_containers::queue::{self, Queue};
 use probeline_containers::small_map::{self, SmallMap};
-use probeline_exchange::testing::on_ranks;
-use probeline_shm::Builder;
-use probeline_transport::{
-    Alone, AtomicScope, Caps, Exchange, Owner, PostError, Request, Segment, Sizes, Token,
-    Transport, forward_transport,
-};
+use probeline_exchange::testing::{Posts, Watched, on_ranks};
+use probeline_shm::{Builder, Engine};
+use probeline_transport::{Alone, AtomicScope, Exchange, Owner, Sizes};
 
-/// An engine that counts what is posted: READs, WRITEs, atomics.
-struct Counting {
-    engine: probeline_shm::Engine,
-    caps: Caps,
-    posts: [u32; 3],
-    /// Changes the word of the next compare-and-swap before it, as another client does.
-    rival: Option<fn(&AtomicU64)>,
+fn engine(sizes: Sizes) -> Watched<Engine> {
+    Watched::new(Builder::new(sizes).open(&mut Alone).unwrap())
 }
 
-impl Counting {
-    fn open(sizes: Sizes) -> Self {
-        Self::open_with(sizes, &mut Alone)
-    }
-
-    fn open_with(sizes: Sizes, job: &mut impl Exchange) -> Self {
-        let engine = Builder::new(sizes).open(job).unwrap();
-        Self { caps: *engine.caps(), engine, posts: [0; 3], rival: None }
-    }
-}
-
-impl Transport for Counting {
-    forward_transport!(engine: geometry, in_flight, kick, poll, landed, staged, window);
-
-    fn caps(&self) -> &Caps {
-        &self.caps
-    }
-
-    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
-        self.posts[match request {
-            Request::Read { .. } => 0,
-            Request::Write { .. } => 1,
-            _ => 2,
-        }] += 1;
-        if let Request::CompareAndSwap { at, .. } = request
-            && let Some(change) = self.rival.take()
-        {
-            change(&self.engine.window()[usize::try_from(at.index).unwrap()]);
-        }
-        self.engine.post(token, request)
-    }
-
-    fn direct(&self, _: Segment) -> Option<&[AtomicU64]> {
-        None
-    }
+/// Returns the numbers of READs, WRITEs and atomics.
+fn counts(posts: Posts) -> [u64; 3] {
+    [posts.reads, posts.writes, posts.compare_and_swaps + posts.fetch_adds]
 }
 
 fn add_one(word: &AtomicU64) {
@@ -81,15 +41,14 @@ macro_rules! cost {
     ($structure:ident, $call:expr) => {{
         let before = $structure.transport().posts;
         let _ = $call.unwrap();
-        let after = $structure.transport().posts;
-        [0, 1, 2].map(|kind| after[kind] - before[kind])
+        counts($structure.transport().posts.since(&before))
     }};
 }
 
 #[test]
 fn array_operations() {
-    let config = array::Config::new(100);
-    let engine = Counting::open(config.sizes::<u64>(1, 8));
+    let config = array::Config { direct: false, ..array::Config::new(100) };
+    let engine = engine(config.sizes::<u64>(1, 8));
     let mut array = Array::open(engine, config, [array::Operation::EMPTY; 8], &mut Alone).unwrap();
     assert_eq!(cost!(array, array.get(3)), [1, 0, 0]);
     assert_eq!(cost!(array, array.put(3, &5_u64)), [0, 1, 0]);
@@ -106,8 +65,8 @@ fn array_operations() {
 
 #[test]
 fn counter_operations() {
-    let config = counters::Config::for_keys(100, 40);
-    let engine = Counting::open(config.sizes(1, 8));
+    let config = counters::Config { direct: false, ..counters::Config::for_keys(100, 40) };
+    let engine = engine(config.sizes(1, 8));
     let mut counters =
         Counters::open(engine, config, [counters::Operation::EMPTY; 8], &mut Alone).unwrap();
     assert_eq!(cost!(counters, counters.add(7, 1)), [1, 0, 1]);
@@ -122,10 +81,10 @@ fn counter_operations() {
 
 #[test]
 fn small_map_operations() {
-    let config = small_map::Config::for_keys(100, 40);
+    let config = small_map::Config { direct: false, ..small_map::Config::for_keys(100, 40) };
     for (words_tear, hit) in [(false, [1, 0, 0]), (true, [1, 0, 1])] {
-        let mut engine = Counting::open(config.sizes(1, 8));
-        engine.caps.word_reads_whole = !words_tear;
+        let engine = Builder::new(config.sizes(1, 8)).open(&mut Alone).unwrap();
+        let engine = Watched::declaring(engine, |caps| caps.word_reads_whole = !words_tear);
         let operations = [small_map::Operation::EMPTY; 8];
         let mut map = SmallMap::open(engine, config, operations, &mut Alone).unwrap();
         assert_eq!(cost!(map, map.get(7)), [1, 0, 0]);
@@ -143,9 +102,9 @@ fn small_map_operations() {
 
 #[test]
 fn put_once_operations() {
-    let config = put_once::Config::for_keys(100);
-    let mut engine = Counting::open(config.sizes::<u64, u64>(1, 8));
-    engine.caps.word_reads_whole = false;
+    let config = put_once::Config { direct: false, ..put_once::Config::for_keys(100) };
+    let engine = Builder::new(config.sizes::<u64, u64>(1, 8)).open(&mut Alone).unwrap();
+    let engine = Watched::declaring(engine, |caps| caps.word_reads_whole = false);
     let operations = [put_once::Operation::EMPTY; 8];
     let mut map = PutOnce::open(engine, config, operations, &mut Alone).unwrap();
     assert_eq!(cost!(map, map.insert(&7_u64, &8_u64)), [1, 1, 1]);
@@ -163,7 +122,7 @@ fn put_once_operations() {
 #[test]
 fn object_operations() {
     let config = objects::Config::new(100);
-    let engine = Counting::open(config.sizes::<32>(8));
+    let engine = engine(config.sizes::<32>(8));
     let operations = [objects::Operation::EMPTY; 8];
     let mut objects = Objects::<_, _, 32>::open(engine, config, operations, &mut Alone).unwrap();
     assert_eq!(cost!(objects, objects.put(Owner(0), &[7; 20])), [0, 1, 1]);
@@ -179,7 +138,7 @@ fn object_operations() {
 #[test]
 fn queue_operations() {
     let config = queue::Config { in_flight: 8, ..queue::Config::new(20) };
-    let engine = Counting::open(config.sizes::<[u64; 3]>(1, 8));
+    let engine = engine(config.sizes::<[u64; 3]>(1, 8));
     let mut queue = Queue::open(engine, config, [queue::Operation::EMPTY; 8], &mut Alone).unwrap();
     let (host, value) = (Owner(0), [7; 3]);
     // The first operations look at the counters.
@@ -202,8 +161,8 @@ fn queue_operations() {
 
 #[test]
 fn filter_operations() {
-    let config = filter::Config { words: 1, bits: 4, first_word: 0, direct: true };
-    let engine = Counting::open(config.sizes(1, 8));
+    let config = filter::Config { words: 1, bits: 4, first_word: 0, direct: false };
+    let engine = engine(config.sizes(1, 8));
     let mut filter =
         Filter::open(engine, config, [filter::Operation::EMPTY; 8], &mut Alone).unwrap();
     assert_eq!(cost!(filter, filter.insert(1)), [0, 0, 1]);
@@ -217,7 +176,7 @@ fn filter_operations() {
 #[test]
 fn aggregated_messages() {
     let config = aggregator::Config { block: 100, blocks: 8, ..aggregator::Config::default() };
-    let engine = Counting::open(config.sizes::<u64>(1, 8));
+    let engine = engine(config.sizes::<u64>(1, 8));
     let operations = [aggregator::Operation::EMPTY; 8];
     let mut messages = Aggregator::open(engine, config, operations, &mut Alone).unwrap();
     let send = |messages: &mut Aggregator<_, _, u64>| {
@@ -226,7 +185,7 @@ fn aggregated_messages() {
     };
     // At the turns of the lane, the sender looks how far the receiver is.
     for nth in 0..20 {
-        let asked = u32::from(nth > 0 && nth % 8 == 0);
+        let asked = u64::from(nth > 0 && nth % 8 == 0);
         assert_eq!(cost!(messages, send(&mut messages)), [0, 0, 0]);
         let send_last = |messages: &mut Aggregator<_, _, u64>| {
             assert_eq!(messages.send(Owner(0), &99), Ok(true));
@@ -245,13 +204,14 @@ fn aggregated_messages_by_two_hops() {
     let default = aggregator::Config::default();
     let config = aggregator::Config { block: 10, one_hop: 2, ..default };
     let posts = on_ranks(3, |mut job| {
-        let engine = Counting::open_with(config.sizes::<u64>(3, 8), &mut job);
+        let engine = Builder::new(config.sizes::<u64>(3, 8)).open(&mut job).unwrap();
+        let engine = Watched::new(engine);
         let operations = [aggregator::Operation::EMPTY; 8];
         let mut messages = Aggregator::open(engine, config, operations, &mut job).unwrap();
         let count = if job.me() == Owner(1) { 10_u64 } else { 0 };
         (0..count).for_each(|number| assert!(messages.send(Owner(2), &number).unwrap()));
         messages.flush(&mut job, |from, _| assert_eq!(from, Owner(1))).unwrap();
-        let posts = messages.transport().posts;
+        let posts = counts(messages.transport().posts);
         job.barrier().unwrap();
         posts
     });
@@ -265,8 +225,8 @@ fn aggregated_messages_by_two_hops() {
 #[test]
 fn aggregated_messages_without_cpu_atomics() {
     let config = aggregator::Config { block: 10, blocks: 8, ..aggregator::Config::default() };
-    let mut engine = Counting::open(config.sizes::<u64>(1, 2));
-    engine.caps.atomics = AtomicScope::Device;
+    let engine = Builder::new(config.sizes::<u64>(1, 2)).open(&mut Alone).unwrap();
+    let engine = Watched::declaring(engine, |caps| caps.atomics = AtomicScope::Device);
     let operations = [aggregator::Operation::EMPTY; 2];
     let mut messages = Aggregator::open(engine, config, operations, &mut Alone).unwrap();
     for _ in 0..5 {
@@ -279,8 +239,8 @@ fn aggregated_messages_without_cpu_atomics() {
             looks += 1;
             assert!(looks < 100);
         }
-        let after = messages.transport().posts;
-        assert_eq!([after[1] - before[1], after[2] - before[2]], [0, 1]);
-        assert!((1..=looks).contains(&(after[0] - before[0])));
+        let [reads, writes, atomics] = counts(messages.transport().posts.since(&before));
+        assert_eq!([writes, atomics], [0, 1]);
+        assert!((1..=looks).contains(&reads));
     }
 }

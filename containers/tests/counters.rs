@@ -7,15 +7,13 @@ use probeline_containers::counters::{
     Action, Config, Counters, CountersOf, Key, Operation, Outcome, Shuffled,
 };
 use probeline_exchange::testing::on_ranks;
-use probeline_shm::Builder;
 use probeline_transport::{Alone, Exchange};
 use proptest::prelude::*;
 
 type Opened = Counters<probeline_shm::Engine, Vec<Operation>>;
 
 fn open(config: Config, job: &mut (impl Exchange + ?Sized)) -> Opened {
-    let engine = Builder::new(config.sizes(job.owners(), 8)).open(job).unwrap();
-    Counters::open(engine, config, vec![Operation::EMPTY; 8], job).unwrap()
+    on_shm!(Counters::open, config, config.sizes(job.owners(), 8), 8, job).unwrap()
 }
 
 /// Checks counters with keys of this many bits against a map. Lines are few, so that keys pass lines and the
@@ -24,9 +22,8 @@ fn check<K: Key + Ord>(steps: &[(u64, u64, bool)], config: Config) {
     if config.max_count() == 0 {
         return;
     }
-    let engine = Builder::new(config.sizes(1, 8)).open(&mut Alone).unwrap();
-    let operations = vec![Operation::EMPTY; 8];
-    let mut counters = CountersOf::<_, _, K>::open(engine, config, operations, &mut Alone).unwrap();
+    let open = CountersOf::<_, _, K>::open;
+    let mut counters = on_shm!(open, config, config.sizes(1, 8), 8, &mut Alone).unwrap();
     let mut model = BTreeMap::new();
     for &(number, addend, is_batch) in steps {
         let key = K::from_wide(u128::from(number) << (config.key_bits - 6));
@@ -99,8 +96,7 @@ fn refuses_long_keys_and_few_lines() {
     assert_eq!(counters.add(1 << 10, 1), Err(OperationError::Key { bits: 11, max: 10 }));
     assert!(counters.call(&u64::MAX, Action::Get).is_err());
     let config = Config::for_keys(8, 62);
-    let engine = Builder::new(config.sizes(1, 4)).open(&mut Alone).unwrap();
-    assert!(Counters::open(engine, config, [Operation::EMPTY; 4], &mut Alone).is_err());
+    assert!(on_shm!(Counters::open, config, config.sizes(1, 4), 4, &mut Alone).is_err());
     // Keys of 31 bases.
     assert!(Config::for_keys(1 << 20, 62).max_count() > 1000);
 }
@@ -108,10 +104,8 @@ fn refuses_long_keys_and_few_lines() {
 #[test]
 fn shuffled_keys_are_keys() {
     let config = Config::for_keys(100, 100);
-    let engine = Builder::new(config.sizes(1, 4)).open(&mut Alone).unwrap();
-    let operations = [Operation::EMPTY; 4];
-    let mut counters =
-        CountersOf::<_, _, Shuffled<u128>>::open(engine, config, operations, &mut Alone).unwrap();
+    let open = CountersOf::<_, _, Shuffled<u128>>::open;
+    let mut counters = on_shm!(open, config, config.sizes(1, 4), 4, &mut Alone).unwrap();
     for key in 0..100 {
         let key = counters.shuffled(key << 90 | key);
         assert_eq!(counters.add(key, 2), Ok(Outcome::New));

@@ -36,14 +36,14 @@ fn refuses_values_of_other_size() {
     let refused = OperationError::Value { bits: 8, max: 256 };
     for direct in [false, true] {
         let config = array::Config { element_bytes: 32, direct, ..array::Config::new(4) };
-        let engine = Builder::new(config.sizes::<Bytes<32>>(1, 1)).open(&mut Alone).unwrap();
-        let mut array = Array::open(engine, config, [Operation::EMPTY], &mut Alone).unwrap();
+        let sizes = config.sizes::<Bytes<32>>(1, 1);
+        let mut array = on_shm!(Array::open, config, sizes, 1, &mut Alone).unwrap();
         assert_eq!(array.put(1, &too_short), Err(refused));
         assert!(array.fill(&too_short, &mut Alone).is_err());
     }
     let config = queue::Config { value_bytes: 32, ..queue::Config::new(4) };
-    let engine = Builder::new(config.sizes::<Bytes<32>>(1, 1)).open(&mut Alone).unwrap();
-    let mut queue = Queue::open(engine, config, [Operation::EMPTY], &mut Alone).unwrap();
+    let sizes = config.sizes::<Bytes<32>>(1, 1);
+    let mut queue = on_shm!(Queue::open, config, sizes, 1, &mut Alone).unwrap();
     assert_eq!(queue.push(Owner(0), &too_short), Err(refused));
     assert_eq!(queue.pop(Owner(0)), Ok(None), "a refused push takes no ticket");
 }
@@ -51,11 +51,10 @@ fn refuses_values_of_other_size() {
 #[test]
 fn accepts_any_ticket_and_count() {
     let config = queue::Config::new(4);
-    let engine = Builder::new(config.sizes::<u64>(1, 1)).open(&mut Alone).unwrap();
-    let operations = [Operation::EMPTY];
-    let mut queue = Queue::<_, _, u64>::open(engine, config, operations, &mut Alone).unwrap();
+    let sizes = config.sizes::<u64>(1, 1);
+    let mut queue = on_shm!(Queue::open, config, sizes, 1, &mut Alone).unwrap();
     assert_eq!(queue.skip(Owner(0), u64::MAX), Ok(false));
-    assert!(queue.push(Owner(0), &5).unwrap());
+    assert!(queue.push(Owner(0), &5_u64).unwrap());
     assert_eq!(queue.call(&Owner(0), queue::Action::Take(u64::MAX)), Ok(queue::Outcome::Full));
     assert_eq!(queue.pop(Owner(0)), Ok(Some(5)));
     assert!(queue.call(&Owner(0), queue::Action::Advance(1, u64::MAX)).is_err());
@@ -65,11 +64,9 @@ fn accepts_any_ticket_and_count() {
 #[test]
 fn finds_beside_own_insert() {
     let config = put_once::Config::for_keys(100);
-    let engine = Builder::new(config.sizes::<[u64; 2], u32>(1, 1)).open(&mut Alone).unwrap();
-    let operations = [Operation::EMPTY];
-    let mut map =
-        PutOnce::<_, _, [u64; 2], u32>::open(engine, config, operations, &mut Alone).unwrap();
-    map.submit(Tag(1), &[1, 2], put_once::Action::Insert(7)).unwrap();
+    let sizes = config.sizes::<[u64; 2], u32>(1, 1);
+    let mut map = on_shm!(PutOnce::open, config, sizes, 1, &mut Alone).unwrap();
+    map.submit(Tag(1), &[1_u64, 2], put_once::Action::Insert(7_u32)).unwrap();
     let mut out = [Finished::default(); 1];
     // The READ, then the compare-and-swap that claims the bucket.
     for _ in 0..2 {
@@ -102,9 +99,8 @@ fn ignores_operations_of_dropped_structure() {
 #[test]
 fn completes_operations_after_panic() {
     let config = array::Config { direct: false, ..array::Config::new(64) };
-    let engine = Builder::new(config.sizes::<u64>(1, 16)).open(&mut Alone).unwrap();
-    let operations = [Operation::EMPTY; 16];
-    let mut array = Array::<_, _, u64>::open(engine, config, operations, &mut Alone).unwrap();
+    let open = Array::<_, _, u64>::open;
+    let mut array = on_shm!(open, config, config.sizes::<u64>(1, 16), 16, &mut Alone).unwrap();
     let indices: Vec<u64> = (0..64).collect();
     for _ in 0..3 {
         let batch = AssertUnwindSafe(|| {

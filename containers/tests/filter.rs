@@ -2,14 +2,12 @@
 
 use probeline_containers::filter::{Config, Filter, Operation};
 use probeline_exchange::testing::on_ranks;
-use probeline_shm::Builder;
 use probeline_transport::{Alone, Exchange};
 
 type Opened = Filter<probeline_shm::Engine, Vec<Operation>>;
 
 fn open(config: Config, job: &mut (impl Exchange + ?Sized)) -> Opened {
-    let engine = Builder::new(config.sizes(job.owners(), 16)).open(job).unwrap();
-    Filter::open(engine, config, vec![Operation::EMPTY; 16], job).unwrap()
+    on_shm!(Filter::open, config, config.sizes(job.owners(), 16), 16, job).unwrap()
 }
 
 fn contains(filter: &mut Opened, keys: impl Iterator<Item = u64>) -> Vec<bool> {

@@ -3,16 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use probeline_containers::counters::Counts;
-use probeline_containers::put_once::{self, Entries, PutOnce};
+use probeline_containers::put_once::{self, PutOnce};
 use probeline_containers::small_map::{self, Outcome, SmallMap};
-use probeline_containers::{
-    Bytes, CollectiveError, Container, Each, Find, Objects, OperationError, Plain, Tag, objects,
-};
+use probeline_containers::{Bytes, CollectiveError, Objects, OperationError, Plain, Tag, objects};
 use probeline_exchange::testing::on_ranks;
-use probeline_pipeline::{Finished, OperationOf};
-use probeline_shm::{Builder, Engine};
-use probeline_sim::{Cluster, Model, stage};
+use probeline_pipeline::Finished;
+use probeline_shm::Engine;
 use probeline_transport::{Alone, Exchange, Owner, Sizes};
 use proptest::prelude::*;
 
@@ -22,13 +18,11 @@ type Put = PutOnce<Engine, Vec<put_once::Operation<Key, Value>>, Key, Value>;
 type Small = SmallMap<Engine, Vec<small_map::Operation>>;
 
 fn open_small(config: small_map::Config, job: &mut (impl Exchange + ?Sized)) -> Small {
-    let engine = Builder::new(config.sizes(job.owners(), 8)).open(job).unwrap();
-    SmallMap::open(engine, config, vec![small_map::Operation::EMPTY; 8], job).unwrap()
+    on_shm!(SmallMap::open, config, config.sizes(job.owners(), 8), 8, job).unwrap()
 }
 
 fn open_put(config: put_once::Config, job: &mut (impl Exchange + ?Sized)) -> Put {
-    let engine = Builder::new(config.sizes::<Key, Value>(job.owners(), 8)).open(job).unwrap();
-    PutOnce::open(engine, config, vec![put_once::Operation::EMPTY; 8], job).unwrap()
+    on_shm!(PutOnce::open, config, config.sizes::<Key, Value>(job.owners(), 8), 8, job).unwrap()
 }
 
 fn key(number: u64) -> Key {
@@ -116,9 +110,8 @@ proptest! {
         all in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 1..40),
     ) {
         let config = objects::Config { first_word: 3, ..objects::Config::new(60) };
-        let engine = Builder::new(config.sizes::<40>(4)).open(&mut Alone).unwrap();
-        let operations = [objects::Operation::EMPTY; 4];
-        let mut objects = Objects::<_, _, 40>::open(engine, config, operations, &mut Alone).unwrap();
+        let open = Objects::<_, _, 40>::open;
+        let mut objects = on_shm!(open, config, config.sizes::<40>(4), 4, &mut Alone).unwrap();
         let mut used = 0;
         let mut pointers = Vec::new();
         for bytes in &all {
@@ -163,9 +156,8 @@ fn stores_values_of_any_type() {
         bases: Vec<u8>,
     }
     let config = objects::Config::new(1000);
-    let engine = Builder::new(config.sizes::<64>(4)).open(&mut Alone).unwrap();
-    let operations = [objects::Operation::EMPTY; 4];
-    let mut objects = Objects::<_, _, 64>::open(engine, config, operations, &mut Alone).unwrap();
+    let open = Objects::<_, _, 64>::open;
+    let mut objects = on_shm!(open, config, config.sizes::<64>(4), 4, &mut Alone).unwrap();
     let read = Read { name: "r1".into(), bases: b"ACGT".to_vec() };
     let pointer = objects.put_value(Owner(0), &read).unwrap().unwrap();
     assert_eq!(objects.get_value(pointer).unwrap().as_ref(), Some(&read));
@@ -187,19 +179,11 @@ fn refuses_oversized_values() {
     assert_eq!(map.put(1, most + 1), refused);
     assert_eq!(map.compare_and_swap(1, None, most + 1), refused);
     let config = put_once::Config::for_keys(10);
-    let engine = Builder::new(config.sizes::<u64, u64>(1, 1)).open(&mut Alone).unwrap();
-    let opened = PutOnce::<_, _, u64, [u64; 64]>::open(
-        engine,
-        config,
-        [put_once::Operation::EMPTY; 1],
-        &mut Alone,
-    );
-    assert!(opened.is_err());
+    let open = PutOnce::<_, _, u64, [u64; 64]>::open;
+    assert!(on_shm!(open, config, config.sizes::<u64, u64>(1, 1), 1, &mut Alone).is_err());
     let config = objects::Config::new(100);
-    let engine = Builder::new(config.sizes::<9>(1)).open(&mut Alone).unwrap();
-    let mut objects =
-        Objects::<_, _, 9>::open(engine, config, [objects::Operation::EMPTY; 1], &mut Alone)
-            .unwrap();
+    let open = Objects::<_, _, 9>::open;
+    let mut objects = on_shm!(open, config, config.sizes::<9>(1), 1, &mut Alone).unwrap();
     let refused = OperationError::Value { bits: 80, max: 72 };
     assert_eq!(objects.put(Owner(0), &[0; 10]), Err(refused));
     assert_eq!(
@@ -288,54 +272,6 @@ fn find_phase_fails_against_clear() {
     });
 }
 
-/// Returns the times of finds of all keys on the paper's two machines, one after the other: live, and in a find phase.
-fn find_ns<E: Find<Key = u64, Config: Sync, Action: Sync>>(
-    sizes: Sizes,
-    config: E::Config,
-    put: E::Action,
-    keys: &[u64],
-) -> [u64; 2] {
-    let network = Cluster::new(probeline_sim::Config {
-        model: Model::oortwijn2015(),
-        word_reads_whole: false,
-        ..probeline_sim::Config::new(2, sizes)
-    });
-    let times = stage::run(&network.unwrap(), |engine, mut job| {
-        let operations = vec![OperationOf::<Each<E>>::EMPTY; 32];
-        let mut map = Container::<_, _, E>::open(engine, config, operations, &mut job).unwrap();
-        map.run_all(keys, |_| Some(put), |_, _| ()).unwrap();
-        job.barrier().unwrap();
-        let begun = map.transport().now_ns();
-        assert!(keys.iter().all(|key| map.call(key, E::FIND).is_ok()));
-        let live = map.transport().now_ns() - begun;
-        let phase = map.find_phase(&mut job, |finder| {
-            let begun = finder.container().transport().now_ns();
-            assert!(keys.iter().all(|key| finder.find(key).is_ok()));
-            finder.container().transport().now_ns() - begun
-        });
-        [live, phase.unwrap()]
-    });
-    times.unwrap()[0]
-}
-
-/// A find of a small map in a find phase takes half the time of a live one, which confirms what it has read. A
-/// put-once map confirms nothing. With 32 in flight the rate of READs limits all of them, and the model has no
-/// rate of atomics.
-#[test]
-fn find_phase_halves_find_time() {
-    const KEYS: u64 = 5_000;
-    let keys: Vec<u64> = (0..KEYS).collect();
-    let config = small_map::Config { direct: false, ..small_map::Config::for_keys(KEYS, 30) };
-    let put = small_map::Action::Put(1);
-    let [live, phase] = find_ns::<Counts<u64, true>>(config.sizes(2, 32), config, put, &keys);
-    let config = put_once::Config { direct: false, ..put_once::Config::for_keys(KEYS) };
-    let (sizes, put) = (config.sizes::<u64, u64>(2, 32), put_once::Action::Insert(1));
-    let [put_live, put_phase] = find_ns::<Entries<u64, u64>>(sizes, config, put, &keys);
-    println!("{KEYS} finds in ns: small map {live} live, {phase} in a phase");
-    println!("put-once map {put_live} live, {put_phase} in a phase");
-    assert!(live >= 2 * phase && put_live < live);
-}
-
 /// A rank whose phase fails, by a panic or by an error of its end, cannot change the map, in which the other
 /// rank may still be.
 #[test]
@@ -383,14 +319,11 @@ fn find_phase_refuses_other_exchange() {
 
 #[test]
 fn refuses_other_entry_sizes() {
-    let open = |config: put_once::Config| {
-        let engine =
-            Builder::new(config.sizes::<Bytes<9>, Bytes<8>>(1, 1)).open(&mut Alone).unwrap();
-        let operations = [put_once::Operation::EMPTY; 1];
-        PutOnce::<_, _, Bytes<9>, Bytes<8>>::open(engine, config, operations, &mut Alone)
+    let open = |config: put_once::Config, sizes| {
+        on_shm!(PutOnce::<_, _, Bytes<9>, Bytes<8>>::open, config, sizes, 1, &mut Alone)
     };
     let config = put_once::Config { key_bytes: 8, value_bytes: 8, ..put_once::Config::for_keys(5) };
-    let mut map = open(config).unwrap();
+    let mut map = open(config, config.sizes::<Bytes<9>, Bytes<8>>(1, 1)).unwrap();
     let [short, right] = [&b"abc"[..], b"abcdefgh"].map(|bytes| Bytes::<9>::new(bytes).unwrap());
     let [value, short_value] =
         [&b"12345678"[..], b"1"].map(|bytes| Bytes::<8>::new(bytes).unwrap());
@@ -403,10 +336,6 @@ fn refuses_other_entry_sizes() {
         put_once::Config { value_bytes: 9, ..config },
         put_once::Config { first_word: u64::MAX - 3, ..config },
     ] {
-        let engine = Builder::new(Sizes::new(64).with_slots(1, 64)).open(&mut Alone).unwrap();
-        let operations = [put_once::Operation::EMPTY; 1];
-        let opened =
-            PutOnce::<_, _, Bytes<9>, Bytes<8>>::open(engine, config, operations, &mut Alone);
-        assert!(opened.is_err(), "{config:?}");
+        assert!(open(config, Sizes::new(64).with_slots(1, 64)).is_err(), "{config:?}");
     }
 }

@@ -4,7 +4,6 @@
 
 use probeline_containers::queue::{Action, Config, Operation, Outcome, Queue};
 use probeline_containers::{BatchError, CollectiveError, ConfigError, OperationError, Plain};
-use probeline_shm::Builder;
 use probeline_sim::{Cluster, Death, Faults, Model, Nic, Rates, stage};
 use probeline_transport::{Alone, Exchange, Owner};
 
@@ -13,8 +12,7 @@ type Opened<V> = Queue<probeline_shm::Engine, Vec<Operation<V>>, V>;
 const HOST: Owner = Owner(0);
 
 fn open<V: Plain>(config: Config, job: &mut (impl Exchange + ?Sized)) -> Opened<V> {
-    let engine = Builder::new(config.sizes::<V>(job.owners(), 8)).open(job).unwrap();
-    Queue::open(engine, config, vec![Operation::EMPTY; 8], job).unwrap()
+    on_shm!(Queue::open, config, config.sizes::<V>(job.owners(), 8), 8, job).unwrap()
 }
 
 #[test]
@@ -169,8 +167,8 @@ fn batches_and_rings_raise_rates() {
 fn refuses_configurations_and_hosts() {
     let config = Config { in_flight: 4, ..Config::new(10) };
     let opened = |config: Config| {
-        let engine = Builder::new(Config::new(10).sizes::<u64>(1, 8)).open(&mut Alone).unwrap();
-        Queue::<_, _, u64>::open(engine, config, [Operation::EMPTY; 8], &mut Alone).map(|_| ())
+        let sizes = Config::new(10).sizes::<u64>(1, 8);
+        on_shm!(Queue::<_, _, u64>::open, config, sizes, 8, &mut Alone).map(drop)
     };
     let range =
         |config| matches!(opened(config), Err(CollectiveError::Config(ConfigError::Range { .. })));

@@ -83,39 +83,33 @@ fn time(count: usize, run: impl FnMut(usize) -> Outcome<()>) -> Outcome<Duration
     Ok(begun.elapsed() / count as u32)
 }
 
-fn open(job: &mut Job, config: Config) -> Outcome<(Rank, Bare)> {
+/// Opens a region, and an engine of the same sizes without one.
+fn open(job: &mut Job, config: Config) -> Outcome<(Rank, Engine)> {
     let sizes = config.sizes::<u64>(2, OPERATIONS as u32);
     let engine = Builder::new(sizes).open(job)?;
     let memory = vec![0; config.memory_words::<u64>(2)];
     let region = Region::open(engine, config, [Operation::EMPTY; OPERATIONS], memory, job)?;
-    Ok((region, Bare { engine: Builder::new(sizes).open(job)? }))
+    Ok((region, Builder::new(sizes).open(job)?))
 }
 
 const fn config(pages: usize) -> Config {
     Config { page_words: PAGE_WORDS, ..Config::new((2 * pages * PAGE_WORDS as usize) as u64) }
 }
 
-/// An engine without a region.
-struct Bare {
-    engine: Engine,
-}
-
-impl Bare {
-    /// Runs requests, as many in flight as there are slots.
-    fn run(&mut self, requests: impl IntoIterator<Item = Request>) -> Outcome<()> {
-        let mut out = [Completion { token: Token(0), result: Ok(0) }; OPERATIONS];
-        let (mut in_flight, mut requests) = (0, requests.into_iter().peekable());
-        while in_flight > 0 || requests.peek().is_some() {
-            while in_flight < OPERATIONS
-                && let Some(request) = requests.next()
-            {
-                self.engine.post(Token(0), request)?;
-                in_flight += 1;
-            }
-            in_flight -= self.engine.poll(&mut out)?;
+/// Runs requests, as many in flight as there are slots.
+fn run(bare: &mut Engine, requests: impl IntoIterator<Item = Request>) -> Outcome<()> {
+    let mut out = [Completion { token: Token(0), result: Ok(0) }; OPERATIONS];
+    let (mut in_flight, mut requests) = (0, requests.into_iter().peekable());
+    while in_flight > 0 || requests.peek().is_some() {
+        while in_flight < OPERATIONS
+            && let Some(request) = requests.next()
+        {
+            bare.post(Token(0), request)?;
+            in_flight += 1;
         }
-        Ok(())
+        in_flight -= bare.poll(&mut out)?;
     }
+    Ok(())
 }
 
 /// Words of a page of rank 1, and those of a slot.
@@ -135,7 +129,7 @@ fn fetches(job: &mut Job) -> Outcome<()> {
     };
     let read = |nth| {
         let (from, into) = words(nth, PAGE_WORDS);
-        bare.run([Request::Read { from, into }])
+        run(&mut bare, [Request::Read { from, into }])
     };
     compare_runs(job, "fetch of a page of 4 KiB, by one READ", PAGES, view, read)
 }
@@ -168,7 +162,7 @@ fn releases(job: &mut Job, pages: usize) -> Outcome<()> {
         let (to, from) = words(nth, CHANGED);
         Request::Write { from, to }
     };
-    let writes = |_: &mut Job| time(1, |_| bare.run((0..pages).map(write)));
+    let writes = |_: &mut Job| time(1, |_| run(&mut bare, (0..pages).map(write)));
     let what = format!("release of {pages} pages, {CHANGED} words each, by WRITEs");
     compare(job, (&what, Ranks::First), release, writes)
 }
@@ -209,10 +203,10 @@ fn acquire_and_release(region: &mut Rank) -> Outcome<()> {
     Ok(region.release(1)?)
 }
 
-fn two_atomics(bare: &mut Bare) -> Outcome<()> {
-    let at = words(0, 1).0.start;
-    bare.run([Request::FetchAdd { at, addend: 1 }])?;
-    bare.run([Request::FetchAdd { at, addend: 1 }])
+fn two_atomics(bare: &mut Engine) -> Outcome<()> {
+    let add = Request::FetchAdd { at: words(0, 1).0.start, addend: 1 };
+    run(bare, [add])?;
+    run(bare, [add])
 }
 
 fn locks(job: &mut Job) -> Outcome<()> {

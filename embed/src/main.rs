@@ -24,11 +24,11 @@ use probeline_containers::{
 };
 use probeline_dsm::{self as region, Region};
 use probeline_map::{Map, Request, Written};
-use probeline_pipeline::{OperationOf, Structure};
+use probeline_pipeline::{Operation, OperationOf, Structure};
 use probeline_table::{
-    CacheEntry, ChunkChoice, Config, Ended, Finished, Intent, Keys, OneRoundtrip, Operation,
-    Outcome, PairCacheLine, Probing, ReadAhead, ReadCost, Set, Shared, Table, Tag, TreeConfig,
-    TreeOperation, TreeTable, WideConfig, WideOperation, WideTable,
+    CacheEntry, ChunkChoice, Config, Ended, Finished, Intent, Keys, OneRoundtrip, Outcome,
+    PairCacheLine, Probing, ReadAhead, ReadCost, Set, Shared, Table, Tag, TreeConfig, TreeTable,
+    WideConfig, WideTable,
 };
 use probeline_transport::{Alone, Owner};
 
@@ -72,6 +72,13 @@ extern "C" fn main(_: c_int, _: *const *const u8) -> c_int {
     }
 }
 
+/// Opens a structure of one owner, with storage for four operations.
+macro_rules! open {
+    ($open:expr, $config:expr) => {
+        $open(Memory::new(), $config, [Operation::EMPTY; 4], &mut Alone).ok()?
+    };
+}
+
 /// Runs the paper's algorithm, then each extension of it.
 fn run() -> Option<()> {
     let chunks = Config { chunk_buckets: 8, max_chunks: 512, ..Config::paper(BUCKETS) };
@@ -88,14 +95,12 @@ fn run() -> Option<()> {
     fill_and_query(overlapped)?;
     fill_and_query(Config { direct: true, ..chunks })?;
     fill_and_query(Config { direct: true, probing: Probing::DoubleHash, ..chunks })?;
-    fill_and_query_tree(false)?;
-    fill_and_query_tree(true)?;
-    fill_and_query_wide(false)?;
-    fill_and_query_wide(true)?;
-    fill_and_query_map(false)?;
-    fill_and_query_map(true)?;
-    use_containers(false)?;
-    use_containers(true)?;
+    for direct in [false, true] {
+        fill_and_query_tree(direct)?;
+        fill_and_query_wide(direct)?;
+        fill_and_query_map(direct)?;
+        use_containers(direct)?;
+    }
     use_region()
 }
 
@@ -103,10 +108,9 @@ fn run() -> Option<()> {
 fn use_region() -> Option<()> {
     let config =
         region::Config { page_words: 64, edited_pages: 3, notices: 31, ..region::Config::new(500) };
-    let mut operations = [region::Operation::EMPTY; 4];
     let mut memory = [0; 1_024];
     let memory = &mut memory[..];
-    let region = Region::open(Memory::new(), config, &mut operations[..], memory, &mut Alone);
+    let region = Region::open(Memory::new(), config, [Operation::EMPTY; 4], memory, &mut Alone);
     let mut region = region.ok()?;
     region.edit(10..200).ok()?.fill(7_u32);
     region.acquire(3).ok()?;
@@ -156,15 +160,12 @@ where
 }
 
 fn fill_and_query(config: Config) -> Option<()> {
-    let mut operations = [Operation::EMPTY; 8];
     let mut entries = [CacheEntry::EMPTY; 64];
-    let table = Table::open(Memory::new(), config, &mut operations[..], &mut Alone).ok()?;
-    let mut table = table.with_cache(&mut entries[..]);
+    let mut table = open!(Table::open, config).with_cache(&mut entries[..]);
     fill(&mut table, KEYS, |number| number)?;
     expect(table.find(KEYS - 1) == Ok(true) && table.find(KEYS) == Ok(false))?;
     expect(table.find_or_put(u64::MAX).is_err())?;
-    let mut operations = [Operation::EMPTY; 8];
-    let mut target = Table::open(Memory::new(), config, &mut operations[..], &mut Alone).ok()?;
+    let mut target = open!(Table::open, config);
     expect(table.grow_into(&mut target, &mut Alone) == Ok(KEYS))?;
     expect(table.retain(&mut Alone, |key| key % 3 == 0) == Ok(KEYS - KEYS.div_ceil(3)))?;
     expect(table.find(3) == Ok(true) && table.find(4) == Ok(false))?;
@@ -186,10 +187,8 @@ fn fill_and_query_tree(direct: bool) -> Option<()> {
     const TREE_KEYS: u64 = 200;
     let buckets = Config { chunk_buckets: 8, max_chunks: 64, direct, ..Config::paper(1_024) };
     let config = TreeConfig { buckets, key_bits: 200 };
-    let mut operations = [TreeOperation::EMPTY; 4];
     let mut lines = [PairCacheLine::EMPTY; 16];
-    let table = TreeTable::open(Memory::new(), config, &mut operations[..], &mut Alone);
-    let mut table = table.ok()?.with_cache(&mut lines[..]);
+    let mut table = open!(TreeTable::open, config).with_cache(&mut lines[..]);
     fill(&mut table, TREE_KEYS, long_key)?;
     expect(table.find_or_put(&long_key(0)) == Ok(Outcome::Found))?;
     let mut left = 0;
@@ -203,14 +202,11 @@ fn fill_and_query_wide(direct: bool) -> Option<()> {
     const WIDE_KEYS: u64 = 450;
     let buckets = Config { chunk_buckets: 8, max_chunks: 64, direct, ..Config::paper(512) };
     let config = WideConfig::<4> { buckets, entries_per_owner: 500 };
-    let mut operations = [WideOperation::EMPTY; 4];
-    let table = WideTable::open(Memory::new(), config, &mut operations[..], &mut Alone);
-    let mut table = table.ok()?;
+    let mut table = open!(WideTable::open, config);
     fill(&mut table, WIDE_KEYS, long_key)?;
     expect(table.find_or_put(&long_key(0)) == Ok(Outcome::Found))?;
-    let mut operations = [WideOperation::EMPTY; 4];
-    let target = WideTable::open(Memory::new(), config, &mut operations[..], &mut Alone);
-    expect(table.grow_into(&mut target.ok()?, &mut Alone) == Ok(WIDE_KEYS))?;
+    let mut target = open!(WideTable::open, config);
+    expect(table.grow_into(&mut target, &mut Alone) == Ok(WIDE_KEYS))?;
     let removed = table.retain(&mut Alone, |key| key[0] % 3 == 0);
     expect(removed == Ok(WIDE_KEYS - WIDE_KEYS.div_ceil(3)))?;
     let mut shared = Shared::new(table);
@@ -221,10 +217,8 @@ fn fill_and_query_wide(direct: bool) -> Option<()> {
 
 /// Runs each container, by the CPU and over the transport.
 fn use_containers(direct: bool) -> Option<()> {
-    let mut operations = [array::Operation::EMPTY; 4];
     let config = array::Config { direct, ..array::Config::new(100) };
-    let array = Array::open(Memory::new(), config, &mut operations[..], &mut Alone);
-    let mut array = array.ok()?;
+    let mut array = open!(Array::open, config);
     array.put(7, &40_u64).ok()?;
     expect(array.fetch_add(7, 2) == Ok(40))?;
     array.add_batch(&[1, 7, 99, 7], &[1, 2, 3, 4]).ok()?;
@@ -233,44 +227,34 @@ fn use_containers(direct: bool) -> Option<()> {
     expect(values == [48, 3, 0] && array.get(100).is_err())?;
     expect(array.fetch_max(0, 9) == Ok(0) && array.sum(&mut Alone) == Ok(61))?;
 
-    let mut operations = [put_once::Operation::EMPTY; 4];
     let config = put_once::Config { direct, ..put_once::Config::for_keys(100) };
-    let map = PutOnce::open(Memory::new(), config, &mut operations[..], &mut Alone);
-    let mut map = map.ok()?;
+    let mut map = open!(PutOnce::open, config);
     expect(map.insert(&[1_u64, 2], &3_u32) == Ok(put_once::Outcome::Inserted))?;
     let found = map.find_phase(&mut Alone, |finder| finder.find(&[1, 2]));
     expect(found == Ok(Ok(put_once::Outcome::Found(3))) && map.local().count() == 1)?;
 
-    let mut operations = [small_map::Operation::EMPTY; 4];
     let config = small_map::Config { direct, ..small_map::Config::for_keys(100, 30) };
-    let map = SmallMap::open(Memory::new(), config, &mut operations[..], &mut Alone);
-    let mut map = map.ok()?;
+    let mut map = open!(SmallMap::open, config);
     expect(map.put(7, 20) == Ok(small_map::Outcome::New))?;
     expect(map.update(7, |value| value.unwrap_or(0) / 2) == Ok(small_map::Outcome::Was(20)))?;
     expect(
         map.find_phase(&mut Alone, |finder| finder.find(&7)) == Ok(Ok(small_map::Outcome::Was(10))),
     )?;
 
-    let mut operations = [objects::Operation::EMPTY; 4];
     let config = objects::Config::new(50);
-    let objects = Objects::<_, _, 40>::open(Memory::new(), config, &mut operations[..], &mut Alone);
-    let mut objects = objects.ok()?;
+    let mut objects = open!(Objects::<_, _, 40>::open, config);
     let pointer = objects.put(Owner(0), b"any bytes").ok()??;
     expect(objects.get(pointer).ok()??.bytes() == b"any bytes")?;
 
-    let mut operations = [queue::Operation::EMPTY; 4];
     let config = queue::Config { in_flight: 8, ..queue::Config::new(50) };
-    let queue = Queue::open(Memory::new(), config, &mut operations[..], &mut Alone);
-    let (mut queue, host) = (queue.ok()?, Owner(0));
+    let (mut queue, host) = (open!(Queue::open, config), Owner(0));
     expect(queue.push(host, &[1_u64; 3]) == Ok(true))?;
     expect(queue.push_batch(host, &[[2; 3]; 60]) == Ok(49))?;
     expect(queue.pop(host) == Ok(Some([1; 3])))?;
     expect(queue.pop_batch(host, &mut [[0; 3]; 60]) == Ok(49) && queue.pop(host) == Ok(None))?;
 
-    let mut operations = [aggregator::Operation::EMPTY; 4];
     let config = aggregator::Config { block: 4, blocks: 2, ..aggregator::Config::default() };
-    let messages = Aggregator::open(Memory::new(), config, &mut operations[..], &mut Alone);
-    let (mut messages, mut sum) = (messages.ok()?, 0);
+    let (mut messages, mut sum) = (open!(Aggregator::open, config), 0);
     for number in 0..30_u64 {
         while messages.send(host, &number) == Ok(false) {
             messages.progress(|_, number| sum += number).ok()?;
@@ -279,17 +263,13 @@ fn use_containers(direct: bool) -> Option<()> {
     messages.flush(&mut Alone, |_, number| sum += number).ok()?;
     expect(sum == 29 * 15)?;
 
-    let mut operations = [counters::Operation::EMPTY; 4];
     let config = counters::Config { direct, ..counters::Config::for_keys(100, 40) };
-    let counters = Counters::open(Memory::new(), config, &mut operations[..], &mut Alone);
-    let mut counters = counters.ok()?;
+    let mut counters = open!(Counters::open, config);
     expect(counters.add_batch(&[1, 2, 1, 3, 1]) == Ok(0) && counters.get(1) == Ok(3))?;
     expect(counters.local().count() == 3)?;
 
-    let mut operations = [filter::Operation::EMPTY; 4];
     let config = filter::Config { direct, ..filter::Config::for_items(100, 0.001) };
-    let filter = Filter::open(Memory::new(), config, &mut operations[..], &mut Alone);
-    let mut filter = filter.ok()?;
+    let mut filter = open!(Filter::open, config);
     expect(filter.insert(3) == Ok(false) && filter.insert(3) == Ok(true))?;
     let mut found = [false; 3];
     filter.contains_batch(&[3, 4, 3], &mut found).ok()?;
@@ -305,9 +285,7 @@ fn fill_and_query_map(direct: bool) -> Option<()> {
     let key = |number: u64| [u8::try_from(number).unwrap_or(u8::MAX); 80];
     let value = |number: u64| [u8::try_from(number ^ 3).unwrap_or(u8::MAX); 104];
     let config = probeline_map::Config { direct, ..probeline_map::Config::new(2 * ENTRIES) };
-    let mut operations = [probeline_map::Operation::EMPTY; 4];
-    let map = Map::open(Memory::new(), config, &mut operations[..], &mut Alone);
-    let mut map = map.ok()?;
+    let mut map = open!(Map::open, config);
     for number in 0..ENTRIES / 2 {
         expect(map.put(&key(number), &value(number)) == Ok(Written::Inserted))?;
     }

@@ -14,6 +14,7 @@ use std::env;
 use std::fs;
 use std::panic::catch_unwind;
 use std::process::{self, ExitStatus};
+use std::sync::mpsc;
 use std::thread;
 use std::time::SystemTime;
 
@@ -115,6 +116,16 @@ pub fn succeed(job: Job) {
 /// Runs `body` on this many threads, the ranks of a job. Returns the results in the order of ranks.
 pub fn on_ranks<R: Send>(ranks: u32, body: impl Fn(Thread) -> R + Sync) -> Vec<R> {
     on_threads(threads(ranks), body)
+}
+
+/// Returns the result of `work`.
+///
+/// # Panics
+/// If `work` takes longer than [`PATIENCE`], or panics.
+pub fn in_time<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(work()));
+    receiver.recv_timeout(PATIENCE).expect("an end in time")
 }
 
 /// Returns a free port below those that the system uses for outgoing connections.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::common;
 use crate::common::{Key, Value, key, storage, try_open, value};
 use probeline_exchange::Thread;
-use probeline_exchange::testing::Watched;
+use probeline_exchange::testing::{Watched, in_time};
 use probeline_map::saved::Header;
 use probeline_map::{
     CollectiveError, Config, FileError, Loaded, Map, Mode, OperationError, Written,
@@ -215,13 +215,6 @@ fn refuses_different_files_on_ranks() {
     paths.iter().for_each(|path| fs::remove_file(path).unwrap());
 }
 
-/// Fails if the call does not end soon.
-fn ends<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'static) -> R {
-    let (sender, receiver) = std::sync::mpsc::channel();
-    std::thread::spawn(move || sender.send(call()));
-    receiver.recv_timeout(core::time::Duration::from_secs(60)).expect("a call that ends")
-}
-
 /// A rank in whose file system the path is another file writes nothing to what an earlier save has left
 /// there.
 #[test]
@@ -303,7 +296,7 @@ fn refuses_names_of_other_files() {
         (&empty, Some(("create", ""))),
     ] {
         let path = path.clone();
-        let said = ends(move || {
+        let said = in_time(move || {
             on_ranks(2, Config::new(10), |map: &mut Rank<u64, u64>, member| {
                 let checked = map.check_save(&path, member);
                 let saved = if what.is_some() { map.save(&path, member).map(drop) } else { Ok(()) };
@@ -323,7 +316,7 @@ fn refuses_names_of_other_files() {
         }
     }
     let at = fifo.clone();
-    let loaded = ends(move || {
+    let loaded = in_time(move || {
         on_ranks(1, Config::new(10), |map: &mut Rank<u64, u64>, member| {
             map.load(&at, member).unwrap_err().to_string()
         })

@@ -1,8 +1,6 @@
 //! Calls, sizes and limits of the map of one client.
 
-use core::future::Future;
 use core::sync::atomic::Ordering::Relaxed;
-use core::task::Poll;
 
 use crate::common::{Key, Value, key, on_ranks, on_shm, open, sim, storage, value};
 use probeline_exchange::Thread;
@@ -11,6 +9,7 @@ use probeline_map::{
     BatchError, Bytes, CollectiveError, Config, ConfigError, Map, Mode, OperationError, Plain,
     Request, Shared, Tag, Written,
 };
+use probeline_pipeline::model::ready;
 use probeline_shm::Builder;
 use probeline_sim::Cluster;
 use probeline_transport::{Alone, Exchange, Owner, PostError, Transport};
@@ -22,16 +21,8 @@ fn computes_missing_value() {
     let mut map = Shared::new(map);
     assert_eq!(map.map().get_or_compute(&1, |key| key + 1), Ok(2));
     assert_eq!(map.map().get_or_compute(&1, |_| unreachable!()), Ok(2));
-    let ready = |key, compute: fn(&u64) -> u64| {
-        let mut future = core::pin::pin!(map.get_or_compute(&key, compute));
-        let mut context = core::task::Context::from_waker(core::task::Waker::noop());
-        let polls = core::iter::repeat_with(|| future.as_mut().poll(&mut context));
-        polls
-            .filter_map(|polled| if let Poll::Ready(end) = polled { Some(end) } else { None })
-            .next()
-    };
-    assert_eq!(ready(3, |key| key + 1), Some(Ok(4)));
-    assert_eq!(ready(3, |_| unreachable!()), Some(Ok(4)));
+    assert_eq!(ready(map.get_or_compute(&3, |key| key + 1)), Ok(4));
+    assert_eq!(ready(map.get_or_compute(&3, |_| unreachable!())), Ok(4));
 }
 
 /// Batches longer than a block, in which a few keys are missing.

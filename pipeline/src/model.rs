@@ -20,5 +20,5 @@ pub use fingerprint::fingerprint;
 pub use linear::{Network, Scripts, Sequential, check_linear};
 pub use random::{Draw, Explored, RandomCheck, Stopped, Subject, check_random, is_found, shorter};
 pub use scenario::{Driven, MAX_CLIENTS, Plan, Scenario, Turn, Verdict};
-pub use soak::{Below, Count, EndOf, MAX_STEPS, Past, RequestOf, Work, run_futures, soak};
+pub use soak::{Below, Count, EndOf, MAX_STEPS, Past, RequestOf, Work, ready, run_futures, soak};
 pub use wire::{Action, MAX_READ, MAX_WRITTEN, Posted, Wire};

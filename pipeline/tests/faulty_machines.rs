@@ -53,15 +53,9 @@ impl Run<()> for Faulty {
     }
 }
 
-fn pipeline() -> Pipeline<Engine, [Operation<Faulty>; 4], (), Faulty> {
-    let cluster = Cluster::new(Config::default()).unwrap();
-    let engine = cluster.engine(Owner(0)).unwrap();
-    Pipeline::new(engine, (), [const { Operation::EMPTY }; 4]).unwrap()
-}
-
 #[test]
 fn fails_idle_operation() {
-    let mut pipeline = pipeline();
+    let mut pipeline = odd::<4>(16);
     assert_eq!(pipeline.call(Faulty::Waits), Err(Error::Idle));
     assert_eq!(pipeline.call(Faulty::Reads { slot: 0 }), Ok(0));
     assert_eq!(pipeline.in_flight(), 0);
@@ -69,7 +63,7 @@ fn fails_idle_operation() {
 
 #[test]
 fn refuses_slots_of_other_operations() {
-    let mut pipeline = pipeline();
+    let mut pipeline = odd::<4>(16);
     for slot in [1, 3, u32::MAX] {
         let refused = pipeline.call(Faulty::Reads { slot });
         let Err(Error::Post(error)) = refused else { panic!("slot {slot}: {refused:?}") };
@@ -87,26 +81,10 @@ impl AsMut<[Operation<Faulty>]> for Shrinking {
     }
 }
 
-/// An engine that shows no storage any more when it is polled, if the test says so.
-struct Hiding(Engine, Rc<Cell<usize>>, bool);
-
-impl Transport for Hiding {
-    forward_transport!(0: caps, geometry, in_flight, post, kick, landed, staged, window, direct);
-
-    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
-        if self.2 {
-            self.1.set(0);
-        }
-        self.0.poll(out)
-    }
-}
-
-fn shrinking() -> (Pipeline<Hiding, Shrinking, (), Faulty>, Rc<Cell<usize>>) {
+fn shrinking() -> (Pipeline<Odd, Shrinking, (), Faulty>, Rc<Cell<usize>>) {
     let shown = Rc::new(Cell::new(2));
-    let engine = Cluster::new(Config::default()).unwrap().engine(Owner(0)).unwrap();
     let storage = Shrinking(vec![Operation::EMPTY; 2], Rc::clone(&shown));
-    let engine = Hiding(engine, Rc::clone(&shown), false);
-    (Pipeline::new(engine, (), storage).unwrap(), shown)
+    (Pipeline::new(Odd::new(Config::default()), (), storage).unwrap(), shown)
 }
 
 #[test]
@@ -137,9 +115,9 @@ fn survives_temporarily_short_storage() {
 fn refuses_calls_after_lost_storage() {
     let (mut pipeline, shown) = shrinking();
     let reads = Faulty::Reads { slot: 0 };
-    pipeline.transport_mut().2 = true;
+    pipeline.transport_mut().hides = Some(Rc::clone(&shown));
     assert!(pipeline.call(reads).is_err());
-    pipeline.transport_mut().2 = false;
+    pipeline.transport_mut().hides = None;
     shown.set(2);
     let short = Error::Storage { found: 2, expected: 2 };
     assert_eq!(pipeline.call(reads), Err(short));
@@ -156,6 +134,15 @@ struct Odd {
     strays: Vec<Completion>,
     /// Whether polls bring nothing.
     holds: bool,
+    /// The number of operations that a storage shows, of which a poll hides all.
+    hides: Option<Rc<Cell<usize>>>,
+}
+
+impl Odd {
+    fn new(config: Config) -> Self {
+        let engine = Cluster::new(config).unwrap().engine(Owner(0)).unwrap();
+        Self { engine, posted: vec![], refuse: None, strays: vec![], holds: false, hides: None }
+    }
 }
 
 impl Transport for Odd {
@@ -170,6 +157,7 @@ impl Transport for Odd {
     }
 
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
+        self.hides.iter().for_each(|shown| shown.set(0));
         match (self.strays.pop(), out) {
             (Some(stray), [first, ..]) => *first = stray,
             _ if self.holds => return Ok(0),
@@ -182,9 +170,7 @@ impl Transport for Odd {
 /// Creates a pipeline of `N` operations over an engine of this depth, whose operations take 1 us.
 fn odd<const N: usize>(depth: u32) -> Pipeline<Odd, [Operation<Faulty>; N], (), Faulty> {
     let config = Config { depth, model: Model::simple(1_000), ..Config::default() };
-    let engine = Cluster::new(config).unwrap().engine(Owner(0)).unwrap();
-    let odd = Odd { engine, posted: Vec::new(), refuse: None, strays: Vec::new(), holds: false };
-    Pipeline::new(odd, (), [const { Operation::EMPTY }; N]).unwrap()
+    Pipeline::new(Odd::new(config), (), [const { Operation::EMPTY }; N]).unwrap()
 }
 
 fn poll<const N: usize>(

@@ -1,9 +1,7 @@
 //! Tests of the collective calls, over shared memory and on the simulator's stage.
 
 use core::cell::RefCell;
-use core::time::Duration;
 use std::collections::BTreeSet;
-use std::thread;
 
 use crate::common::account::End;
 use crate::common::extensions::probed;
@@ -17,7 +15,7 @@ use probeline_table::{
     ChunkChoice, CollectiveError, Config, Ended, Finished, Intent, OneRoundtrip, Probing,
     ReadAhead, ReadCost, Tag, TreeConfig,
 };
-use probeline_transport::{Call, Exchange, ExchangeError, Owner, Sizes, Term};
+use probeline_transport::{Exchange, Owner, Sizes};
 
 const CONFIG: Config =
     Config { first_word: 8, chunk_buckets: 16, max_chunks: 64, ..Config::paper(64) };
@@ -256,32 +254,8 @@ fn holds_expected_keys_after_phases() {
 
 type AnyTable<K> = Numbered<AnyEngine<'static>, K>;
 
-/// An exchange whose reductions return late.
-struct Late<'e>(&'e mut dyn Exchange);
-
-impl Exchange for Late<'_> {
-    fn me(&self) -> Owner {
-        self.0.me()
-    }
-
-    fn owners(&self) -> u32 {
-        self.0.owners()
-    }
-
-    fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        self.0.all_gather(mine, all)
-    }
-
-    fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
-        let reduced = self.0.reduce(call, terms);
-        thread::sleep(Duration::from_millis(50));
-        reduced
-    }
-}
-
 /// One owner alone must not use the direct path of wide keys: others would not see the entries that
-/// its CPU stores. An owner may already open its next table while another one leaves the last
-/// reduction.
+/// its CPU stores.
 #[test]
 fn owners_agree_on_direct_path() {
     let config = |direct| WideKeys::<3>::config(Config { direct, ..CONFIG }, 64);
@@ -289,9 +263,7 @@ fn owners_agree_on_direct_path() {
     let allowed = [[true; 3], [true, false, true], [true; 3], [false; 3]];
     Over::Shm.run(OWNERS, sizes(config(true).words() + 8), |mut engine, exchange| {
         let me = exchange.me().0 as usize;
-        let mut late = Late(exchange);
         for owners in allowed {
-            let exchange: &mut dyn Exchange = if me == 0 { &mut late } else { late.0 };
             let config = config(owners[me]);
             let mut table = kinds::open::<_, WideKeys<3>>(
                 AnyEngine::new(&mut engine),

@@ -21,7 +21,7 @@ use probeline_sim::stage;
 use probeline_sim::{Cluster, DirectAccess, Rng};
 use probeline_transport::{AtomicScope, Exchange};
 
-use front::{Call, Core, Pair, Shared, Slices};
+use front::{Call, Core, Shared};
 
 const LOCKS: usize = 3;
 /// A lock that one rank at a time holds across a barrier.

@@ -4,6 +4,7 @@ use core::slice;
 
 use probeline_dsm::fault::{Error, PlainMemory};
 
+use super::front::{Pair, Slices};
 use super::*;
 
 type Plain<T> = PlainMemory<T, AnyEngine<'static>, Vec<Operation>>;

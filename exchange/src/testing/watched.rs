@@ -4,7 +4,8 @@ use core::cell::Cell;
 use core::sync::atomic::AtomicU64;
 
 use probeline_transport::{
-    Caps, Completion, Fault, PostError, Request, SlotRange, Token, Transport, forward_transport,
+    Caps, Completion, Fault, OpError, PostError, Request, SlotRange, Token, Transport,
+    forward_transport,
 };
 
 /// Wraps an engine for the tests of a structure.
@@ -25,6 +26,11 @@ pub struct Watched<T> {
     accesses: Cell<u64>,
     /// Whether an access was refused.
     pub refused: Cell<bool>,
+    /// Changes the own word of the next compare-and-swap before it, as another client does.
+    pub rival: Option<fn(&AtomicU64)>,
+    /// The posts whose operations fail.
+    pub fails: Option<fn(&Request) -> bool>,
+    failing: Vec<Token>,
 }
 
 /// Numbers of posts.
@@ -72,6 +78,9 @@ impl<T: Transport> Watched<T> {
             refuse: None,
             accesses: Cell::new(0),
             refused: Cell::new(false),
+            rival: None,
+            fails: None,
+            failing: Vec::new(),
         }
     }
 
@@ -108,7 +117,13 @@ impl<T: Transport> Transport for Watched<T> {
     }
 
     fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        if let Request::CompareAndSwap { at, .. } = request
+            && let Some(change) = self.rival.take()
+        {
+            change(&self.inner.window()[usize::try_from(at.index).expect("an own word")]);
+        }
         self.inner.post(token, request)?;
+        self.failing.extend(self.fails.filter(|fails| fails(&request)).map(|_| token));
         self.unrung += 1;
         match request {
             Request::Read { .. } => self.posts.reads += 1,
@@ -127,7 +142,10 @@ impl<T: Transport> Transport for Watched<T> {
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
         self.ring();
         self.polls += 1;
-        self.inner.poll(out)
+        let count = self.inner.poll(out)?;
+        let failed = out[..count].iter_mut().filter(|end| self.failing.contains(&end.token));
+        failed.for_each(|end| end.result = Err(OpError::RetryExceeded));
+        Ok(count)
     }
 
     fn landed(&self, at: SlotRange) -> Result<&[u64], PostError> {

@@ -4,7 +4,7 @@
 use core::cell::RefCell;
 use core::future::Future;
 use core::mem;
-use core::pin::Pin;
+use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 
 use probeline_transport::Transport;
@@ -124,6 +124,16 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(end) => Some(end),
         Poll::Pending => None,
+    }
+}
+
+/// Polls a future until it is ready.
+pub fn ready<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    loop {
+        if let Some(end) = poll(&mut future) {
+            return end;
+        }
     }
 }
 

@@ -4,11 +4,12 @@
 use probeline_exchange::testing::{Access, AnyEngine, Watched};
 use probeline_sim::{Cluster, Faults, Model, stage};
 use probeline_table::{
-    CollectiveError, Config, ConfigError, Operation, OperationError, Outcome, Probing, Table,
+    CollectiveError, Config, ConfigError, OperationError, Outcome, Probing, Table,
 };
 use probeline_transport::{Alone, AtomicScope, Exchange, Owner, PostError};
 
 use crate::common::kinds::{self, NarrowKeys, Numbers, WideKeys};
+use crate::common::storage;
 
 const CONFIG: Config = Config { chunk_buckets: 8, max_chunks: 8, ..Config::paper(64) };
 
@@ -74,10 +75,6 @@ fn keeps_step<K: Numbers>(seed: u64, buckets: Config) -> usize {
     results.iter().filter(|(end, _)| end.is_err()).count()
 }
 
-fn storage() -> [Operation; 4] {
-    [const { Operation::EMPTY }; 4]
-}
-
 const REFUSED: OperationError = OperationError::Post(PostError::Busy);
 
 /// A word that could not be read must not count as 0, which is an empty bucket: keys would be lost.
@@ -98,7 +95,7 @@ fn refused_slot_fails_collective_call() {
 fn refuses(config: Config, refuse: Access) -> bool {
     let results = stage::run(&cluster(1, Faults::none()), |engine, mut exchange| {
         let engine = Watched::new(engine);
-        let mut table = Table::open(engine, config, storage(), &mut exchange).unwrap();
+        let mut table = Table::open(engine, config, storage(4), &mut exchange).unwrap();
         let me = u64::from(exchange.me().0);
         // Enough keys for probe orders that extend into another owner's part.
         for key in 0..60 {
@@ -138,7 +135,7 @@ fn refused_slot_fails_operation() {
         };
         let engine = Cluster::new(sim).unwrap().engine(Owner(0)).unwrap();
         let config = Config { direct, ..CONFIG };
-        let mut table = Table::new(Watched::new(engine), config, storage()).unwrap();
+        let mut table = Table::new(Watched::new(engine), config, storage(4)).unwrap();
         table.transport_mut().unwrap().refuse = Some(call);
         assert_eq!(table.find_or_put(5), Err(REFUSED), "{call:?}");
         assert!(table.transport().refused.get());
@@ -161,10 +158,10 @@ fn refuses_window_shorter_than_geometry() {
     let mut short = engine();
     short.hidden_words = 1;
     let expected = CONFIG.words();
-    let refused = Table::new(short, CONFIG, storage()).err();
+    let refused = Table::new(short, CONFIG, storage(4)).err();
     assert_eq!(refused, Some(ConfigError::ShortWindow { found: expected - 1, expected }));
 
-    let mut table = Table::open(engine(), CONFIG, storage(), &mut Alone).unwrap();
+    let mut table = Table::open(engine(), CONFIG, storage(4), &mut Alone).unwrap();
     table.transport_mut().unwrap().hidden_words = 1;
     let window = Err(CollectiveError::Operation(OperationError::Window));
     assert_eq!(table.len(&mut Alone), window);

@@ -3,21 +3,15 @@
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::SeqCst;
-use core::time::Duration;
 use std::collections::BTreeSet;
-use std::sync::mpsc;
-use std::thread;
 
-use probeline_exchange::testing::Watched;
+use probeline_exchange::testing::{Watched, in_time};
 use probeline_sim::{Cluster, DirectAccess, Engine, Model, Order};
 use probeline_table::{
     Bucket, Config, Ended, Intent, Layout, OneRoundtrip, Operation, OperationError, Outcome,
     Probing, ReadAhead, Table,
 };
-use probeline_transport::{
-    AtomicScope, Completion, Fault, OpError, Owner, PostError, Request, Token, Transport,
-    forward_transport,
-};
+use probeline_transport::{AtomicScope, OpError, Owner, Request, Transport};
 
 use crate::common::account::{End, UNTOUCHED};
 use crate::common::extensions::probed;
@@ -58,14 +52,6 @@ fn at_home(
         let home = layout.home(Bucket::new(key).unwrap());
         home.owner == owner && homes.contains(&home.index)
     })
-}
-
-/// Returns the result of `work`. Panics instead of hanging if `work` takes longer than two minutes,
-/// far longer than on a busy machine.
-fn in_time<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || sender.send(work()));
-    receiver.recv_timeout(Duration::from_secs(120)).expect("an end within two minutes")
 }
 
 /// Above the keys that fill a part.
@@ -252,38 +238,14 @@ fn counts_only_posted_reads() {
     }
 }
 
-/// An engine whose READs fail while the test says so.
-struct FailsReads {
-    engine: Engine,
-    fails: bool,
-    reads: Vec<Token>,
-}
-
-impl Transport for FailsReads {
-    forward_transport!(engine: caps, geometry, in_flight, kick, landed, staged, window, direct);
-
-    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
-        if matches!(request, Request::Read { .. }) && self.fails {
-            self.reads.push(token);
-        }
-        self.engine.post(token, request)
-    }
-
-    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
-        let count = self.engine.poll(out)?;
-        let failed = out[..count].iter_mut().filter(|end| self.reads.contains(&end.token));
-        failed.for_each(|end| end.result = Err(OpError::RetryExceeded));
-        Ok(count)
-    }
-}
-
 /// A claim along with the first READ decides alone, whatever becomes of the READ. Where it finds
 /// another key, the operation fails, and can be repeated.
 #[test]
 fn claim_survives_failed_read() {
     let config = Config { one_roundtrip: OneRoundtrip::On, direct: false, ..SMALL };
     let engine = Cluster::new(sim_config(1, &config, 1)).unwrap().engine(Owner(0)).unwrap();
-    let engine = FailsReads { engine, fails: true, reads: Vec::new() };
+    let mut engine = Watched::new(engine);
+    engine.fails = Some(|request| matches!(request, Request::Read { .. }));
     let mut table = Table::new(engine, config, storage(1)).unwrap();
     let home = table.layout().home(Bucket::new(1).unwrap()).index;
     let other = at_home(table.layout(), 0, home..home + 1, 2).next().unwrap();
@@ -293,7 +255,7 @@ fn claim_survives_failed_read() {
     assert_eq!(table.stats().failed, 0);
     let failed = OperationError::Failed(OpError::RetryExceeded);
     assert_eq!(table.find_or_put(other), Err(failed));
-    table.transport_mut().unwrap().fails = false;
+    table.transport_mut().unwrap().fails = None;
     assert_eq!(table.find_or_put(other), Ok(Outcome::Inserted));
     assert_eq!(table.stats().failed, 1);
 }

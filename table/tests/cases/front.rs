@@ -1,10 +1,7 @@
 //! Calls that tables have beside those of every structure: positions, own keys, and typed futures.
 
-use core::future::Future;
-use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
-
 use probeline_exchange::testing::Watched;
+use probeline_pipeline::model::ready;
 use probeline_shm::Builder;
 use probeline_sim::Cluster;
 use probeline_table::{
@@ -82,14 +79,6 @@ fn refuses_storage_beyond_slots() {
 
 #[test]
 fn futures_return_typed_answers() {
-    fn ready<F: Future + Unpin>(mut future: F) -> F::Output {
-        let mut context = Context::from_waker(Waker::noop());
-        loop {
-            if let Poll::Ready(answer) = Pin::new(&mut future).poll(&mut context) {
-                return answer;
-            }
-        }
-    }
     let config = Config { direct: false, ..Config::new(64) };
     let engine = Builder::new(config.sizes(2)).open(&mut Alone).unwrap();
     let table = Shared::new(Table::open(engine, config, storage(2), &mut Alone).unwrap());
