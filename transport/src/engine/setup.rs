@@ -183,10 +183,7 @@ pub fn random() -> Result<u64, SetupError> {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::string::ToString;
-
-    use crate::{Alone, ExchangeError};
+    use crate::Alone;
 
     use super::*;
 
@@ -200,43 +197,6 @@ mod tests {
         assert_eq!(failed, Err(SetupError::PeerFailed(Owner(0))));
         assert_eq!(all_succeeded(&mut Alone, true), Ok(()));
         assert_eq!(all_succeeded(&mut Alone, false), Err(SetupError::PeerFailed(Owner(0))));
-    }
-
-    /// The other owner sends the same, but for the first word.
-    struct OtherBuild;
-
-    impl Exchange for OtherBuild {
-        fn me(&self) -> Owner {
-            Owner(0)
-        }
-
-        fn owners(&self) -> u32 {
-            2
-        }
-
-        fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-            let (first, second) = all.split_at_mut(mine.len());
-            first.copy_from_slice(mine);
-            second.copy_from_slice(mine);
-            second[0] ^= 2;
-            Ok(())
-        }
-
-        fn barrier(&mut self) -> Result<(), ExchangeError> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn refuses_another_build() {
-        let error = gather_records(&mut OtherBuild, PROTOCOL, Some([0; 2])).unwrap_err();
-        let mine = PROTOCOL.with(2).get();
-        let text = format!(
-            "owner 1 was opened with {} as fingerprint of the build, this one with {mine}: start \
-             every owner with the same options, such as the number of entries or keys, and the same build",
-            mine ^ 2
-        );
-        assert_eq!(error.to_string(), text);
     }
 
     #[test]

@@ -2,7 +2,8 @@ use std::fs;
 
 use probeline_pin::{HugePages, NodeId};
 use probeline_transport::conformance::on_threads;
-use probeline_transport::{Alone, MAX_OWNERS, Sizes};
+use probeline_transport::engine::setup::gather_records;
+use probeline_transport::{Alone, Fingerprint, MAX_OWNERS, Sizes};
 
 use super::*;
 
@@ -44,6 +45,21 @@ fn both_sides_report_differing_sizes() {
         _ => false,
     };
     assert!(results.iter().all(|result| result.as_ref().is_err_and(of_slots)), "{results:?}");
+}
+
+#[test]
+fn refuses_another_build() {
+    let builds = [7, 8].map(Fingerprint::new);
+    let said = on_threads(probeline_exchange::threads(2), |mut member| {
+        let mine = builds[member.me().0 as usize];
+        gather_records(&mut member, mine, Some([0; 2])).unwrap_err().to_string()
+    });
+    let [mine, theirs] = builds.map(|build| build.with(2).get());
+    let text = format!(
+        "owner 1 was opened with {theirs} as fingerprint of the build, this one with {mine}: start \
+         every owner with the same options, such as the number of entries or keys, and the same build"
+    );
+    assert_eq!(said[0], text);
 }
 
 #[test]
