@@ -225,40 +225,40 @@ fn mix_with(rig: &mut Rig<'_>, peer: u32) -> Result<(), Failure> {
             let mine = &mut memory[start as usize..][..words as usize];
             let (token, old, words) = (Token(slot.into()), mine[0], words as u32);
             let (at, remote) = (local(slot, below(8) as u32, words), segment(peer, start, words));
-            let (result, landed) = match below(4) {
+            let (name, result, landed) = match below(4) {
                 0 => {
                     rig.transport.read(token, remote, at)?;
-                    (0, Some((at, mine.to_vec())))
+                    ("READ", 0, Some((at, mine.to_vec())))
                 }
                 1 => {
                     mine.fill_with(|| ODD.wrapping_mul(below(3)));
                     rig.transport.staged(at)?.copy_from_slice(mine);
                     rig.transport.write(token, at, remote)?;
-                    (0, None)
+                    ("WRITE", 0, None)
                 }
                 2 => {
                     let [expected, desired] = [(); 2].map(|()| ODD.wrapping_mul(below(3)));
                     rig.transport.compare_and_swap(token, remote.start, expected, desired)?;
                     mine[0] = if old == expected { desired } else { old };
-                    (old, None)
+                    ("compare-and-swap", old, None)
                 }
                 _ => {
                     let addend = ODD.wrapping_mul(below(3)).wrapping_sub(ODD);
                     rig.transport.fetch_add(token, remote.start, addend)?;
                     mine[0] = old.wrapping_add(addend);
-                    (old, None)
+                    ("fetch-and-add", old, None)
                 }
             };
-            *expected = Some((result, landed));
+            *expected = Some((name, result, landed));
         }
         let mut all_landed = Vec::new();
         for _ in 0..posted.iter().flatten().count() {
             let Completion { token, result } = rig.next()?;
             let expected = usize::try_from(token.0).ok().and_then(|slot| posted.get_mut(slot));
-            let Some((old, landed)) = expected.and_then(Option::take) else {
+            let Some((name, old, landed)) = expected.and_then(Option::take) else {
                 return Err(Failure(format!("{token:?} was not posted, or completes again")));
             };
-            same(format_args!("round {round}, result of {token:?}"), result?, old)?;
+            same(format_args!("round {round}, result of a {name}"), result?, old)?;
             all_landed.extend(landed);
         }
         for (at, words) in all_landed {
