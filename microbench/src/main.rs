@@ -1,5 +1,6 @@
 //! `probeline`: measures the table and its transports, and explores Petri nets with the table.
 #![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod agreement;
 mod cli;

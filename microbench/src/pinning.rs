@@ -169,23 +169,13 @@ fn describe(topology: &Topology, machine: u64, all: &[[u64; 3]]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
+    use crate::agreement::tests::on_ranks;
 
     /// Returns the index and the number of sharers of each rank, given its CPUs and machine.
     fn places(ranks: &[(&str, &str)]) -> Vec<(u32, u32)> {
-        thread::scope(|scope| {
-            let all = probeline::exchange::threads(u32::try_from(ranks.len()).unwrap())
-                .into_iter()
-                .zip(ranks);
-            let all: Vec<_> = all
-                .map(|(mut exchange, (cpus, machine))| {
-                    let cpus: CpuSet = cpus.parse().unwrap();
-                    scope.spawn(move || among_sharers(&cpus, machine, &mut exchange).unwrap())
-                })
-                .collect();
-            all.into_iter().map(|rank| rank.join().unwrap()).collect()
+        on_ranks(ranks, |(cpus, machine), mut exchange| {
+            among_sharers(&cpus.parse().unwrap(), machine, &mut exchange).unwrap()
         })
     }
 

@@ -5,6 +5,7 @@
 //!
 //! A note is a line on standard error about an operation that the kernel or a container forbids and
 //! without which the command continues. It is printed once for all ranks of a job.
+#![allow(clippy::disallowed_methods, reason = "other files may not write to these streams")]
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -2,10 +2,11 @@
 
 use core::time::Duration;
 
+use probeline_profile::paper;
 use serde_json::Value;
 
 use crate::common::reported::{command, number, reported, rise, rows_over};
-use crate::common::{read_rows, run};
+use crate::common::run;
 
 #[test]
 fn bench_throughput_reports_all_workloads() {
@@ -117,19 +118,19 @@ fn roundtrips_match_paper() {
     let run = "roundtrips --ranks 2 --transport shm -M 64 --table-size 32MiB -C 8,16,32,64,128";
     let json = reported(&run.split(' ').collect::<Vec<_>>()).json;
     let measured = json["rows"].as_array().unwrap();
-    let published =
-        read_rows(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/oortwijn2015-roundtrips.csv"));
+    let published = paper::latencies();
     assert_eq!((published.len(), measured.len()), (230, 230));
-    let point = |at: [f64; 2]| at.map(|number| (number * 1000.0).round());
-    for row in &published {
-        let theirs = |column: &str| row[column].parse::<f64>().unwrap();
-        let at = point(["chunk_size", "load_factor"].map(theirs));
+    for theirs in published {
         let is_there = |ours: &&Value| {
-            point(["chunk_buckets", "load_factor"].map(|column| number(ours, column))) == at
+            let off = number(ours, "load_factor") - theirs.load_factor();
+            ours["chunk_buckets"] == theirs.chunk_buckets && off.abs() < 1e-3
         };
         let ours = measured.iter().find(is_there).unwrap();
-        for column in ["outgoing_roundtrips", "effective_roundtrips"] {
-            let off = number(ours, column) / theirs(column) - 1.0;
+        for (column, theirs) in [
+            ("outgoing_roundtrips", theirs.outgoing_roundtrips),
+            ("effective_roundtrips", theirs.effective_roundtrips),
+        ] {
+            let off = number(ours, column) / theirs - 1.0;
             // The minimum is one roundtrip, of which this is 0.02.
             assert!(off.abs() <= 0.02, "{column}: {off} in {ours:?}");
         }

@@ -1,12 +1,10 @@
-//! Tests of `explore`: options, results and errors. The library's tests have the searches.
-
-use std::time::Instant;
+//! Tests of `explore`: results and errors of a search. The library's tests have the searches.
 
 use serde_json::Value;
 
 use crate::common::pnml::{full_places, net, place, transition};
 use crate::common::reported::{command, number, rows_over};
-use crate::common::{AT_ONCE, Scratch, read_rows, run};
+use crate::common::{Scratch, read_rows, run};
 
 /// As published for `Kanban-PT-00005` of the Model Checking Contest (examination `StateSpace`), and for its
 /// philosophers.
@@ -62,31 +60,6 @@ fn fails(arguments: &str, parts: &[&str]) -> String {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }
     said
-}
-
-#[test]
-fn refuses_models_and_options() {
-    // No rank waits for another.
-    let fails = |arguments: &str, parts: &[&str]| {
-        let started = Instant::now();
-        fails(arguments, parts);
-        assert!(started.elapsed() < AT_ONCE);
-    };
-    let scratch = Scratch::new();
-    let file = scratch.file("open.pnml", "<pnml>\n<net>\n</pnml>\n");
-    fails(&file, &[&format!("{file}:3: "), "not well-formed XML"]);
-    let names = ["kanban:N", "fms:N", "philosophers:N"];
-    fails("kanban:-1", &names);
-    fails(&scratch.path("missing.pnml"), &[&["no such file"][..], &names].concat());
-    fails("philosophers:205", &["needs at least 1025 bits", "1024 fit", "smaller instance"]);
-    fails("peterson:20", &["needs at least 36624 bits", "1024 fit", "wants_0 (1)"]);
-    fails("fms:2 --states flat --cache 64", &["--cache is for states of at most 63 bits"]);
-    fails("fms:2 --seed 1", &["--seed is for --transport sim: leave it out"]);
-    fails("peterson:2 --one-roundtrip on", &["--one-roundtrip is for states of at most"]);
-    fails(
-        "philosophers:5 --invariant eat_9",
-        &["--invariant", "character 1: ", "no place 'eat_9'"],
-    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::common::{LIMIT, LONG, Running, probeline, refuses, run, signal, wait_until};
+use crate::common::{LIMIT, LONG, Running, Scratch, probeline, refuses, run, signal, wait_until};
 
 #[test]
 fn help_groups_options_by_heading() {
@@ -29,7 +29,7 @@ fn help_offers_tuning_with_table() {
 }
 
 /// Invalid command lines, and the permitted values that the error names.
-const REFUSED: [(&str, &str); 66] = [
+const REFUSED: [(&str, &str); 70] = [
     ("bench-map --key-distribution zipf --workload fill", "is for --workload read, write or mixed"),
     ("explore fms:2 -C 4294967288", "C is a multiple of 8 from 8 to 65536"),
     ("bench-throughput -M 65537", "65537 is not in 1..=65536"),
@@ -37,6 +37,10 @@ const REFUSED: [(&str, &str); 66] = [
     ("bench-latency --load-factor 0.5,0.5", "give values from 0.02 to 0.95, in ascending order"),
     ("explore fms:2 --recent-states 536870912", "a power of two"),
     ("explore kanban:x", "kanban:N"),
+    ("explore fms:2 --states flat --cache 64", "--cache is for states of at most 63 bits"),
+    ("explore fms:2 --seed 1", "--seed is for --transport sim: leave it out"),
+    ("explore peterson:2 --one-roundtrip on", "--one-roundtrip is for states of at most"),
+    ("explore philosophers:5 --invariant eat_9", "character 1: the net has no place 'eat_9'"),
     ("explore fms:2 -C 12", "C is a multiple of 8 from 8 to 65536"),
     ("bench-latency -C 8,12", "C is a multiple of 8 from 8 to 65536"),
     ("explore fms:2 -M 0", "0 is not in 1..=65536"),
@@ -111,7 +115,20 @@ const REFUSED: [(&str, &str); 66] = [
 fn refuses_invalid_command_lines() {
     refuses(2, &REFUSED);
     // The device is looked up at run time, so this is not a usage error.
-    refuses(1, &[("topology --near nosuch0", "nosuch0"), ("explore nosuch.pnml", "no such file")]);
+    let scratch = Scratch::new();
+    let file = scratch.file("open.pnml", "<pnml>\n<net>\n</pnml>\n");
+    refuses(
+        1,
+        &[
+            ("topology --near nosuch0", "nosuch0"),
+            ("explore nosuch.pnml", "no such file"),
+            (
+                "explore philosophers:205",
+                "needs at least 1025 bits, and 1024 fit a packed state; take",
+            ),
+            (&format!("explore {file}"), &format!("{file}:3: not well-formed XML")),
+        ],
+    );
 }
 
 /// The exit statuses are those in the help; tests of the errors and of `doctor` have them too.

@@ -1,13 +1,11 @@
 //! Tests of two nodes, which are two processes on this machine: the first prints a command, with
 //! which the test starts the second.
 
-use std::fs::{self, File};
+use std::fs;
 use std::net::TcpListener;
 use std::process::Command;
 
-use crate::common::{
-    AT_ONCE, Ended, Running, Scratch, notes_and_others, port, probeline, run, wait_until,
-};
+use crate::common::{AT_ONCE, Running, Scratch, port, probeline, run, wait_until};
 
 /// A small run over shared memory, because this machine may have no RDMA device.
 const SMALL: [&str; 9] =
@@ -15,41 +13,14 @@ const SMALL: [&str; 9] =
 
 const VARIABLE: &str = "PROBELINE_SECRET=";
 
-/// The first node, whose output is read while it runs.
-struct First {
-    running: Running,
-    scratch: Scratch,
-}
-
-impl First {
-    fn start(arguments: &[&str], secret: Option<&str>) -> Self {
-        let scratch = Scratch::new();
-        let mut command = probeline(arguments);
-        command.envs(secret.map(|secret| ("PROBELINE_SECRET", secret)));
-        let [output, said] = ["output", "said"].map(|name| File::create(scratch.path(name)));
-        let running = Running::start_with(command.stdout(output.unwrap()).stderr(said.unwrap()));
-        Self { running, scratch }
-    }
-
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.scratch.path(name)).unwrap()
-    }
-
-    /// Returns all output before the node waits.
-    fn says(&self) -> String {
-        let told = wait_until(AT_ONCE, || self.read("said").contains("listens at TCP port"));
-        assert!(told, "{}", self.read("said"));
-        self.read("said")
-    }
-
-    fn end(self) -> Ended {
-        let Self { running, scratch } = self;
-        let mut ended = running.end();
-        let read = |name| fs::read_to_string(scratch.path(name)).unwrap();
-        ended.stdout = read("output");
-        [ended.notes, ended.stderr] = notes_and_others(&read("said"));
-        ended
-    }
+/// Starts the first node. Returns all output before it waits.
+fn start_first(arguments: &[&str], secret: Option<&str>) -> (Running, String) {
+    let mut command = probeline(arguments);
+    let first = Running::start(command.envs(secret.map(|secret| ("PROBELINE_SECRET", secret))));
+    let said = || first.printed_so_far("stderr");
+    assert!(wait_until(AT_ONCE, || said().contains("listens at TCP port")), "{}", said());
+    let said = said();
+    (first, said)
 }
 
 /// Returns the secret and the words of a command line in the output, without the variable.
@@ -79,8 +50,7 @@ fn printed_command_starts_second_node() {
     let (port, scratch) = (port().to_string(), Scratch::new());
     let json = scratch.path("report.json");
     let own = ["--two-nodes", "--port", &port, "--json", &json];
-    let first = First::start(&[&SMALL[..], &own].concat(), None);
-    let said = first.says();
+    let (first, said) = start_first(&[&SMALL[..], &own].concat(), None);
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     assert!(said.contains("On the other node, within 600 s (--rendezvous-timeout)"), "{said}");
     assert!(
@@ -118,8 +88,7 @@ fn printed_command_starts_second_node() {
 fn hides_given_secret() {
     let (given, port) = ("a secret that both nodes know", port().to_string());
     let arguments = ["explore", "fms:2", "--transport", "shm", "--two-nodes", "--port", &port];
-    let first = First::start(&arguments, Some(given));
-    let said = first.says();
+    let (first, said) = start_first(&arguments, Some(given));
     let (secret, words) = printed_command(&said);
     assert!(secret.is_none() && !said.contains(given), "{said}");
     assert!(said.contains("with the same secret there as here"), "{said}");
@@ -133,7 +102,8 @@ fn hides_given_secret() {
 #[track_caller]
 fn fails_alone(node: &[&str], port: &str, parts: &[&str]) {
     let own = [node, &["--port", port, "--rendezvous-timeout", "1"]].concat();
-    let ended = First::start(&[&SMALL[..], &own].concat(), Some("the secret of these tests")).end();
+    let mut command = probeline(&[&SMALL[..], &own].concat());
+    let ended = Running::start(command.env("PROBELINE_SECRET", "the secret of these tests")).end();
     assert!(ended.code == Some(1) && ended.took < AT_ONCE, "{ended:?}");
     for part in parts {
         assert!(ended.stderr.contains(part), "{part:?} is not in {ended:?}");

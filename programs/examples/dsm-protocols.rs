@@ -39,19 +39,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let given =
         |name: &str| arguments.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     let number = |name: &str, default: u32| given(name).map_or(Ok(default), str::parse);
-    let ranks = number("ranks", 16)?;
-    let size = number("size", 0)? as usize;
-    let or = |default: usize| if size > 0 { size } else { default };
     let name = arguments.first().map_or("", String::as_str);
     let program = match name {
-        "lu" => Program::Lu { side: or(1024), blocks: Blocks::Rows },
-        "ocean" => Program::Ocean { side: or(258) },
-        "barnes" => Program::Barnes { bodies: or(32_768) },
+        "lu" => Program::Lu { side: 1024, blocks: Blocks::Rows },
+        "ocean" => Program::Ocean { side: 258 },
+        "barnes" => Program::Barnes { bodies: 32_768 },
         "is" => Program::Sort(Class::P),
         _ => return Err("give lu, ocean, barnes or is".into()),
     };
     let buffers = |packs| -> Result<Protocol, core::num::ParseIntError> {
-        let (depth, bytes) = (number("depth", 2)?, number("buffer", 32 << 10)?);
+        let (depth, bytes) = (number("depth", 2)?, 32 << 10);
         let reads_pages = given("fetch") == Some("read");
         let distribution = match given("homes") {
             Some("cyclic") => Distribution::Cyclic,
@@ -67,9 +64,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (protocol, how) in
         [("orig", buffers(false)?), ("pipe", buffers(true)?), ("one-sided", Protocol::OneSided)]
     {
-        let runs = simulate(program, how, costs, ranks)?;
-        let mean =
-            |count: fn(&Run) -> u64| runs.iter().map(count).sum::<u64>() as f64 / f64::from(ranks);
+        let runs = simulate(program, how, costs, 16)?;
+        let mean = |count: fn(&Run) -> u64| runs.iter().map(count).sum::<u64>() as f64 / 16.0;
         let (seconds, diffs) = (runs[0].ns as f64 / 1e9, mean(|run| run.stats.diffs));
         println!(
             "{name:7}  {protocol:9}  {seconds:5.3}  {:7.2}  {:8.0}  {diffs:5.0}  {:10.0}  {:17.0}  {:10.0}  {:8.0}",

@@ -9,7 +9,7 @@ mod output;
 mod parts;
 mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use core::time::Duration;
 use std::time::Instant;

@@ -378,22 +378,29 @@ mod tests {
         run("bench-throughput", number, parameters, json!([row]))
     }
 
+    /// Other programs, mixes of a map, and single points.
     #[test]
-    fn bars_show_other_programs() {
-        let row = |system: &str, times: f64| json!({ "measured": "sort", "system": system, "times_probeline": times });
-        let rows = json!([row("probeline", 1.0), row("other", 2.5)]);
-        let plots = plots(&[run("bench-peers", 1, json!({}), rows)]);
-        let plot = plot(&plots, "peers");
-        assert_eq!((plot.form, &plot.series[0].points[..]), (Form::Bars, &[[2.5, 0.0]][..]));
-        assert_eq!(plot.y.ticks[0].1, "sort: other");
-    }
-
-    #[test]
-    fn bars_show_single_points() {
-        let plots = plots(&[rate(1, "shm", 2, 64, 3e6), rate(2, "verbs", 2, 64, 1e6)]);
-        let plot = plot(&plots, "throughput");
-        assert_eq!((plot.form, &plot.series[1].points[..]), (Form::Bars, &[[1.0, 1.0]][..]));
-        assert_eq!(plot.y.ticks[1].1, "mixed, verbs, 2 ranks");
+    fn names_rows_without_axis() {
+        let peer = |system: &str, times: f64| json!({ "measured": "sort", "system": system, "times_probeline": times });
+        let peers = json!([peer("probeline", 1.0), peer("other", 2.5)]);
+        let map = json!([{
+            "mode": "claims", "workload": "read", "keys": "uniform", "ranks": 2,
+            "load_factor": 0.5, "median_ops_per_s": 4e6,
+        }]);
+        let rates = [rate(1, "shm", 2, 64, 3e6), rate(2, "verbs", 2, 64, 1e6)];
+        let in_mix = "read uniform, load 0.50, 2 ranks";
+        let of = |command, rows| vec![run(command, 1, json!({}), rows)];
+        for (runs, id, form, label, point) in [
+            (of("bench-peers", peers), "peers", Form::Bars, "sort: other", [2.5, 0.0]),
+            (of("bench-map", map), "map-workload", Form::Dots, in_mix, [4.0, 0.0]),
+            (rates.into(), "throughput", Form::Bars, "mixed, verbs, 2 ranks", [1.0, 1.0]),
+        ] {
+            let plots = plots(&runs);
+            let plot = plot(&plots, id);
+            let [.., last] = &plot.series[..] else { panic!("{id}") };
+            assert_eq!((plot.form, &last.points[..]), (form, &[point][..]), "{id}");
+            assert_eq!(plot.y.ticks.last().unwrap().1, label);
+        }
     }
 
     #[test]
@@ -450,18 +457,6 @@ mod tests {
             let plots = plots(&[inserts(loads)]);
             assert_eq!(plots.iter().map(|plot| plot.id.as_str()).collect::<Vec<_>>(), ids);
         }
-    }
-
-    #[test]
-    fn names_map_workloads() {
-        let row = json!({
-            "mode": "claims", "workload": "read", "keys": "uniform", "ranks": 2,
-            "load_factor": 0.5, "median_ops_per_s": 4e6,
-        });
-        let plots = plots(&[run("bench-map", 1, json!({}), json!([row]))]);
-        let plot = plot(&plots, "map-workload");
-        assert_eq!(plot.y.ticks[0].1, "read uniform, load 0.50, 2 ranks");
-        assert_eq!(plot.series[0].points, [[4.0, 0.0]]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{self, Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Once};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Instant;
 
 pub(crate) use probeline_exchange::testing::port;
@@ -55,28 +55,32 @@ pub(crate) fn run(arguments: &[&str]) -> Ended {
 pub(crate) struct Running {
     process: Child,
     mark: String,
-    output: Option<[JoinHandle<String>; 2]>,
+    /// Files for standard output and standard error.
+    output: Scratch,
     started: Instant,
 }
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
-        Self::start_with(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+        let output = Scratch::new();
+        let file = |name| File::create(output.path(name)).unwrap();
+        Self::start_in(command.stdout(file("stdout")).stderr(file("stderr")), output)
     }
 
     /// Starts the command as `start` does, with the output streams that it has.
     pub(crate) fn start_with(command: &mut Command) -> Self {
+        Self::start_in(command, Scratch::new())
+    }
+
+    fn start_in(command: &mut Command, output: Scratch) -> Self {
         do_not_ignore_sigint();
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let mark = format!("{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let mut process = command
+        let process = command
             .env(MARK, &mark)
             .stdin(Stdio::null())
             .spawn()
             .unwrap_or_else(|error| panic!("{}: {error}", command.get_program().display()));
-        let output = process.stdout.take().zip(process.stderr.take());
-        let output =
-            output.map(|(out, err)| [thread::spawn(|| text(out)), thread::spawn(|| text(err))]);
         Self { process, mark, output, started: Instant::now() }
     }
 
@@ -109,12 +113,16 @@ impl Running {
         let took = self.started.elapsed();
         let gone = wait_until(VANISH, || marked(&self.mark).is_empty());
         assert!(gone, "left behind: {:?}", self.left());
-        let output = self.output.take().map(|both| both.map(|text| text.join().unwrap()));
-        let [stdout, stderr] = output.unwrap_or_default();
-        let [notes, stderr] = notes_and_others(&stderr);
+        let stdout = self.printed_so_far("stdout");
+        let [notes, stderr] = notes_and_others(&self.printed_so_far("stderr"));
         let (code, signal) = (status.code(), status.signal());
         let everything_gone = self.started.elapsed();
         Ended { code, signal, stdout, stderr, notes, took, everything_gone }
+    }
+
+    /// Returns what `start` has captured of a stream.
+    pub(crate) fn printed_so_far(&self, stream: &str) -> String {
+        String::from_utf8(fs::read(self.output.path(stream)).unwrap_or_default()).unwrap()
     }
 
     pub(crate) fn is_running(&mut self) -> bool {
@@ -183,28 +191,22 @@ impl Ended {
     }
 }
 
-/// Checks that each command line fails with this status, and with this text in its error, which is one
+/// Checks that each command line fails at once with this status, and with this text in its error, which is one
 /// line unless clap prints it with a hint to --help.
 #[track_caller]
 pub(crate) fn refuses(status: i32, lines: &[(&str, &str)]) {
     for (line, expected) in lines {
         let ended = run(&line.split_whitespace().collect::<Vec<_>>());
         assert_eq!(ended.code, Some(status), "{line}: {ended:?}");
+        assert!(ended.took < AT_ONCE, "{line}: a rank waits for another");
         let is_of_clap = ended.stderr.starts_with("error: ");
         let said = if is_of_clap { ended.failed() } else { ended.failed_in_one_line() };
         assert!(said.contains(expected), "{line}: {said}");
     }
 }
 
-fn text(mut from: impl Read) -> String {
-    let mut bytes = Vec::new();
-    // Reading a terminal fails when its other end is closed.
-    let _ = from.read_to_end(&mut bytes);
-    String::from_utf8(bytes).unwrap()
-}
-
 /// Returns the lines that are notes, and all others.
-pub(crate) fn notes_and_others(output: &str) -> [String; 2] {
+fn notes_and_others(output: &str) -> [String; 2] {
     let is_note = |line: &&str| line.starts_with("note: ") || line.starts_with("note, rank ");
     let (notes, others): (Vec<&str>, Vec<&str>) = output.split_inclusive('\n').partition(is_note);
     [notes.concat(), others.concat()]

@@ -34,12 +34,15 @@ impl Tree {
         &self.0
     }
 
-    fn add(&self, line: &str) {
+    /// Creates what a line says, in place of what there is.
+    pub(crate) fn add(&self, line: &str) {
         if line.is_empty() || line.starts_with('#') {
             return;
         }
         if let Some((path, target)) = line.split_once(" -> ") {
-            symlink(target, self.with_parents(path)).unwrap();
+            let link = self.with_parents(path);
+            let _ = fs::remove_file(&link);
+            symlink(target, link).unwrap();
             return;
         }
         // A path may contain colons (PCI addresses), and content may be empty.

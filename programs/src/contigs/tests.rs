@@ -1,25 +1,15 @@
 //! Unitigs against those of a plain search in a set of strings.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::collections::BTreeSet;
 
+use fastrand::Rng;
 use probeline::exchange::{Thread, threads};
-use probeline::pin::{HugePages, MemoryPolicy};
 use probeline::shm::{Builder, Engine};
 use probeline::transport::conformance::on_threads;
 use proptest::prelude::*;
 
 use super::*;
-
-fn complement(sequence: &str) -> String {
-    let base = |base| match base {
-        'A' => 'T',
-        'C' => 'G',
-        'G' => 'C',
-        _ => 'A',
-    };
-    sequence.chars().rev().map(base).collect()
-}
+use crate::kmers::tests::{self, complement, expected, random_bases, temporary};
 
 fn canonical(sequence: &str) -> String {
     complement(sequence).min(sequence.to_owned())
@@ -30,12 +20,8 @@ struct Plain(BTreeSet<String>);
 
 impl Plain {
     fn new(sequences: &[String], k: usize, min_count: u64) -> Self {
-        let mut counts = BTreeMap::<String, u64>::new();
-        for kmer in sequences.iter().flat_map(|sequence| sequence.as_bytes().windows(k)) {
-            *counts.entry(canonical(core::str::from_utf8(kmer).unwrap())).or_default() += 1;
-        }
-        let enough = counts.into_iter().filter(|(_, count)| *count >= min_count);
-        Self(enough.map(|(kmer, _)| kmer).collect())
+        let counts = expected(sequences, k, true).into_iter();
+        Self(counts.filter(|(_, count)| *count >= min_count).map(|(kmer, _)| kmer).collect())
     }
 
     fn following(&self, kmer: &str) -> Vec<String> {
@@ -80,12 +66,8 @@ impl Plain {
 }
 
 fn options(k: u32, min_count: u64) -> Options {
-    let memory = MemoryPolicy { node: None, huge: HugePages::Never };
-    let (is_canonical, table_bytes, max_table_bytes) = (true, 64, 1 << 22);
     let filter_bytes = if min_count > 1 { 1 << 12 } else { 0 };
-    let kmers =
-        kmers::Options { k, is_canonical, table_bytes, max_table_bytes, filter_bytes, memory };
-    Options { kmers, min_count }
+    Options { kmers: kmers::Options { filter_bytes, ..tests::options(k, true) }, min_count }
 }
 
 fn open(sizes: Sizes, exchange: &mut dyn Exchange) -> Result<Engine, Error> {
@@ -111,15 +93,10 @@ fn unitigs<K: Kmer>(
     ranks: u32,
     is_shared: bool,
 ) -> (Vec<String>, Totals) {
-    static FILES: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
-    let nth = FILES.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-    let name = format!("probeline-contigs-{}-{nth}", std::process::id());
-    let path = std::env::temp_dir().join(name);
     let records = sequences.iter().map(|sequence| format!(">\n{sequence}\n"));
-    fs::write(&path, records.collect::<String>()).unwrap();
-    let inputs = &Inputs::open(core::slice::from_ref(&path)).unwrap();
+    let file = temporary(records.collect::<String>().as_bytes());
+    let inputs = &Inputs::open(&[file.path().to_owned()]).unwrap();
     let all = on_threads(threads(ranks), |job| rank::<K>(job, options, inputs, is_shared));
-    fs::remove_file(path).unwrap();
     let totals = all[0].1.clone();
     let mut unitigs: Vec<_> = all.into_iter().flat_map(|(unitigs, _)| unitigs).collect();
     unitigs.sort();
@@ -171,14 +148,8 @@ proptest! {
 #[test]
 fn statistics_match_lengths() {
     // Of 100, 60, 40 and 20 bases, the first two have more than half.
-    let mut state = 3_u64;
-    let mut bases = |count| -> String {
-        let base = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            char::from(b"ACGT"[(state >> 62) as usize])
-        };
-        core::iter::repeat_with(base).take(count).collect()
-    };
+    let mut random = Rng::with_seed(3);
+    let mut bases = |count| random_bases(count, &mut random);
     let circle = bases(50);
     let mut sequences = [100, 60, 40, 20].map(&mut bases).to_vec();
     sequences.push(format!("{circle}{}", &circle[..18]));

@@ -150,17 +150,3 @@ fn converges_in_few_cycles() {
         assert!(cycles < 20, "{cycles}");
     }
 }
-
-#[test]
-fn refuses_invalid_sizes() {
-    let (protocol, costs) = (Protocol::OneSided, Costs::default());
-    let options =
-        |program, page_words| Options { program, page_words, protocol, in_windows: false, costs };
-    let check = |program| options(program, 512).check();
-    assert!(check(Program::Lu { side: 100, blocks: Blocks::Rows }).is_err());
-    assert!(check(Program::Lu { side: 0, blocks: Blocks::Rows }).is_err());
-    assert!(check(Program::Ocean { side: 64 }).is_err());
-    assert!(check(Program::Ocean { side: 258 }).is_ok());
-    assert!(check(Program::Barnes { bodies: 0 }).is_err());
-    assert!(options(Program::Sort(Class::S), 12).check().is_err());
-}

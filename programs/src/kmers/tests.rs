@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use fastrand::Rng;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use probeline::exchange::threads;
@@ -12,56 +13,51 @@ use probeline::pin::HugePages;
 use probeline::shm::Builder;
 use probeline::transport::conformance::on_threads;
 use proptest::prelude::*;
+use tempfile::NamedTempFile;
 
 use super::*;
 use crate::kmer::write_letters;
 
 type Counts = BTreeMap<String, u64>;
 
-/// A file that is removed with its value.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str, content: &[u8]) -> Self {
-        static FILES: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
-        let nth = FILES.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-        let name = format!("probeline-kmers-{}-{nth}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::write(&path, content).unwrap();
-        Self(path)
-    }
+/// Writes a file that is removed with its value.
+pub(crate) fn temporary(content: &[u8]) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(content).unwrap();
+    file
 }
 
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        fs::remove_file(&self.0).ok();
-    }
+pub(crate) fn random_bases(count: usize, random: &mut Rng) -> String {
+    core::iter::repeat_with(|| char::from(b"ACGT"[random.usize(..4)])).take(count).collect()
+}
+
+pub(crate) fn complement(sequence: &str) -> String {
+    let base = |base| match base {
+        'A' => 'T',
+        'C' => 'G',
+        'G' => 'C',
+        _ => 'A',
+    };
+    sequence.chars().rev().map(base).collect()
 }
 
 /// Counts the k-mers of sequences one by one.
-fn expected(sequences: &[String], k: usize, is_canonical: bool) -> Counts {
+pub(crate) fn expected(sequences: &[String], k: usize, is_canonical: bool) -> Counts {
     let mut counts = Counts::new();
     for sequence in sequences {
         for kmer in sequence.to_ascii_uppercase().as_bytes().windows(k) {
             if kmer.iter().any(|base| !b"ACGT".contains(base)) {
                 continue;
             }
-            let complement = |base: &u8| match base {
-                b'A' => 'T',
-                b'C' => 'G',
-                b'G' => 'C',
-                _ => 'A',
-            };
             let own = String::from_utf8(kmer.to_vec()).unwrap();
-            let other: String = kmer.iter().rev().map(complement).collect();
-            let kmer = if is_canonical { own.min(other) } else { own };
+            let kmer = if is_canonical { complement(&own).min(own) } else { own };
             *counts.entry(kmer).or_default() += 1;
         }
     }
     counts
 }
 
-fn options(k: u32, is_canonical: bool) -> Options {
+pub(crate) fn options(k: u32, is_canonical: bool) -> Options {
     let memory = MemoryPolicy { node: None, huge: HugePages::Never };
     let filter_bytes = 0;
     Options { k, is_canonical, table_bytes: 64, max_table_bytes: 1 << 22, filter_bytes, memory }
@@ -120,7 +116,7 @@ fn text(sequences: &[String], width: Option<usize>, line_end: &str) -> Vec<u8> {
 
 fn sequence() -> impl Strategy<Value = String> {
     let letters =
-        prop::collection::vec(prop::sample::select(b"ACGTACGTACGTacgtN".to_vec()), 0..700);
+        prop::collection::vec(prop::sample::select(b"ACGTACGTACGTacgtNR".to_vec()), 0..700);
     letters.prop_map(|letters| String::from_utf8(letters).unwrap())
 }
 
@@ -146,9 +142,9 @@ proptest! {
             gzip.write_all(&content).unwrap();
             content = gzip.finish().unwrap();
         }
-        let file = Temporary::new("sequences", &content);
+        let file = temporary(&content);
         let options = Options { filter_bytes, ..options(k, is_canonical) };
-        let (counts, totals) = count_any(&file.0, &options, ranks, is_shared);
+        let (counts, totals) = count_any(file.path(), &options, ranks, is_shared);
         let mut expected = expected(&sequences, k as usize, is_canonical);
         prop_assert_eq!(totals.kmers, expected.values().sum::<u64>());
         if filter_bytes > 0 {
@@ -163,22 +159,19 @@ proptest! {
 
 #[test]
 fn reads_files_of_kmers() {
-    let kmers: Vec<String> = (0..200).map(|nth| format!("{nth:05b}ACGT")).collect();
-    let kmers: Vec<String> =
-        kmers.iter().map(|text| text.replace('0', "A").replace('1', "C")).collect();
-    let kmers: Vec<&str> = kmers.iter().map(|kmer| &kmer[kmer.len() - 9..]).collect();
+    let mut random = Rng::with_seed(5);
+    let kmers: Vec<String> = (0..200).map(|_| random_bases(9, &mut random)).collect();
     let content: String = kmers.iter().map(|kmer| format!("{kmer}\tFT\n")).collect();
-    let file = Temporary::new("kmers", content.as_bytes());
-    let sequences: Vec<String> = kmers.iter().map(|&kmer| kmer.to_owned()).collect();
+    let file = temporary(content.as_bytes());
     for ranks in [1, 3] {
-        let (counts, _) = count_any(&file.0, &options(9, true), ranks, true);
-        assert_eq!(counts, expected(&sequences, 9, true));
+        let (counts, _) = count_any(file.path(), &options(9, true), ranks, true);
+        assert_eq!(counts, expected(&kmers, 9, true));
     }
 }
 
 fn failure(content: &[u8], k: u32) -> String {
-    let file = Temporary::new("bad", content);
-    let counted = Inputs::open(core::slice::from_ref(&file.0)).and_then(|inputs| {
+    let file = temporary(content);
+    let counted = Inputs::open(&[file.path().to_owned()]).and_then(|inputs| {
         let alone = &mut probeline::transport::Alone;
         run::<u64, probeline::shm::Engine>(&options(k, true), &inputs, None, alone, |_| ())
     });
@@ -213,14 +206,9 @@ fn refuses_damaged_files() {
 
 #[test]
 fn refuses_more_kmers_than_memory() {
-    let mut state = 7_u64;
-    let bases = core::iter::repeat_with(|| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        char::from(b"ACGT"[(state >> 62) as usize])
-    });
-    let sequence: String = bases.take(5000).collect();
-    let file = Temporary::new("full", &text(&[sequence], Some(60), "\n"));
-    let inputs = Inputs::open(core::slice::from_ref(&file.0)).unwrap();
+    let sequence = random_bases(5000, &mut Rng::with_seed(7));
+    let file = temporary(&text(&[sequence], Some(60), "\n"));
+    let inputs = Inputs::open(&[file.path().to_owned()]).unwrap();
     let options = Options { max_table_bytes: 1024, ..options(15, true) };
     let alone = &mut probeline::transport::Alone;
     let counted = run::<u64, probeline::shm::Engine>(&options, &inputs, None, alone, |_| ());
@@ -230,10 +218,10 @@ fn refuses_more_kmers_than_memory() {
 #[test]
 fn files_contain_all_kmers() {
     let sequences = ["ACGTTGCA".repeat(40), "GATTACA".repeat(9)];
-    let file = Temporary::new("sequences", &text(&sequences, Some(50), "\n"));
-    let (to_text, to_binary) = (Temporary::new("text", b""), Temporary::new("binary", b"old"));
-    let inputs = &Inputs::open(core::slice::from_ref(&file.0)).unwrap();
-    let (text_path, binary_path): (&Path, &Path) = (&to_text.0, &to_binary.0);
+    let file = temporary(&text(&sequences, Some(50), "\n"));
+    let (to_text, to_binary) = (temporary(b""), temporary(b"old"));
+    let inputs = &Inputs::open(&[file.path().to_owned()]).unwrap();
+    let (text_path, binary_path): (&Path, &Path) = (to_text.path(), to_binary.path());
     on_threads(threads(2), |mut job| {
         let options = options(5, true);
         let counted =

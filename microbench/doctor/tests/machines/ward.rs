@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 use std::fs;
-use std::os::unix::fs::symlink;
 
 use probeline_doctor::{Doctor, Finding, Query, Survey, survey};
 use probeline_verbs_sys::IBV_MTU_4096;
@@ -94,11 +93,6 @@ impl Ward {
         let device = &mut self.setup.devices[0];
         match words[..] {
             ["without", at] => return expanded(&path(at)).iter().fold(self, Self::without),
-            [link, "->", target] => {
-                let link = self.tree.root().join(path(link));
-                let _ = fs::remove_file(&link);
-                symlink(target, link).unwrap();
-            }
             ["no", "device"] => self.listed = false,
             ["no", "card"] => {
                 self.listed = false;
@@ -158,13 +152,7 @@ impl Ward {
                 let at = names.iter().position(|name| *name == errno).unwrap();
                 self.faults.call = Some((verb, 0, numbers[at]));
             }
-            _ => {
-                let (at, content) =
-                    line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
-                let content = content.replace("\\n", "\n").replace("\\t", "\t") + "\n";
-                let files = expanded(&path(at));
-                return files.iter().fold(self, |ward, at| ward.file(at, &content));
-            }
+            _ => self.tree.add(&path(line).replace("\\n", "\n").replace("\\t", "\t")),
         }
         self
     }

@@ -179,11 +179,15 @@ mod tests {
 
     const UNLIMITED: u64 = u64::MAX;
 
-    /// Records operations of this time. Returns the time of the clock then.
-    fn run(operations: Range<usize>, each_ns: u64, limit_ns: u64) -> (u64, Recorder) {
+    /// Records operations of these times. Returns the time of the clock then.
+    fn run(
+        operations: Range<usize>,
+        each_ns: impl Fn(usize) -> u64,
+        limit_ns: u64,
+    ) -> (u64, Recorder) {
         let (mut clock, mut recorder) = (0, Recorder::new(0).unwrap());
-        let tick = |clock: &mut u64, _| {
-            *clock += each_ns;
+        let tick = |clock: &mut u64, nth| {
+            *clock += each_ns(nth);
             Ok(())
         };
         recorder.run(operations, limit_ns, &mut clock, tick, |clock| *clock).unwrap();
@@ -192,17 +196,10 @@ mod tests {
 
     #[test]
     fn records_mean_and_distribution() {
-        let mut clock = 0_u64;
-        let mut recorder = Recorder::new(0).unwrap();
-        let mut count = 0_u64;
-        let operation = |clock: &mut u64, _| {
-            count += 1;
-            *clock += if count.is_multiple_of(100) { 5_000 } else { 100 };
-            Ok(())
-        };
-        recorder.run(0..10_240, UNLIMITED, &mut clock, operation, |clock| *clock).unwrap();
+        let each_ns = |nth| if nth % 100 == 99 { 5_000 } else { 100 };
+        let (clock, recorder) = run(0..10_240, each_ns, UNLIMITED);
         let latency = recorder.row("READ");
-        assert_eq!((latency.operations, count), (10_240, 10_240));
+        assert_eq!((latency.operations, clock), (10_240, 102 * 5_000 + 10_138 * 100));
         assert_eq!((latency.min_ns, latency.max_ns), (100, 5_000));
         assert!((latency.mean_ns - 149.0).abs() < 5.0, "{}", latency.mean_ns);
         assert_eq!(latency.p90_ns, 100);
@@ -221,7 +218,7 @@ mod tests {
     #[test]
     fn records_few_operations() {
         for operations in [2, 3, 100, BATCH + 1] {
-            let latency = run(0..operations, 100, UNLIMITED).1.row("READ");
+            let latency = run(0..operations, |_| 100, UNLIMITED).1.row("READ");
             assert_eq!((latency.operations, latency.min_ns), (operations as u64, 100));
             assert_eq!((latency.mean_ns, latency.p50_ns, latency.max_ns), (100.0, 100, 100));
         }
@@ -230,7 +227,7 @@ mod tests {
     #[test]
     fn stops_soon_after_limit() {
         for (each_ns, limit_ns) in [(500_000, 50_000_000), (20_000, 1_000_000), (100, 10)] {
-            let (clock, recorder) = run(0..1_000_000, each_ns, limit_ns);
+            let (clock, recorder) = run(0..1_000_000, |_| each_ns, limit_ns);
             let latency = recorder.row("READ");
             assert!(latency.cut && latency.operations * each_ns == clock, "{latency:?}");
             assert!(clock >= limit_ns && clock <= limit_ns * 5 / 4 + 2 * each_ns, "{clock}");
@@ -241,7 +238,7 @@ mod tests {
     fn rounds_add_up() {
         let mut all = Recorder::new(0).unwrap();
         for each_ns in [100, 200, 700] {
-            let (_, round) = run(0..10, each_ns, UNLIMITED);
+            let (_, round) = run(0..10, |_| each_ns, UNLIMITED);
             assert!(
                 round
                     .trimmed_mean_ns()
