@@ -83,10 +83,9 @@ impl Class {
                 key_bits: 19,
                 tests: [2_112_377, 662_041, 5_336_171, 3_642_833, 4_250_760],
                 ranks: [104, 17_523, 123_928, 8_288_932, 8_388_264],
-                growing: 3,
                 grows_from: 1,
                 shrinks_from: 1,
-                iterations: ITERATIONS,
+                ..Self::S.published()
             },
             Self::P => {
                 Published { keys: 1 << 24, growing: 0, iterations: 8, ..Self::A.published() }

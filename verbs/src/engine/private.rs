@@ -100,8 +100,7 @@ impl Results<'_> {
     /// it, as Soft-RoCE after some lost packets (`firmware-notes/soft-roce.md`).
     #[inline]
     pub(super) fn take(&self, index: u32) -> Option<u64> {
-        let at = usize::try_from(self.first + u64::from(index)).ok()?;
-        let word = self.words.get(at)?;
+        let word = self.words.get(usize::try_from(self.first + u64::from(index)).ok()?)?;
         // SAFETY: only the device writes this word of the region besides this call, and it has
         // stopped: the operation has completed. The read is volatile, because the compiler does not
         // know of the device's writes.
