@@ -201,6 +201,7 @@ impl Machine {
     /// Applies `rules` as [`netem`](Self::netem) does, but to no answer to a READ or an atomic: the
     /// packets of RoCE v2 over IPv4 whose operation code, behind 28 bytes of headers, is one of those.
     pub(crate) fn netem_but_answers(&self, rules: &str) -> Result<()> {
+        // The second band, where the filters leave a packet that they do not match.
         let all = "1 ".repeat(16);
         let answers = ["0x0d 0xff", "0x0e 0xfe", "0x10 0xff", "0x12 0xff"];
         let filter = "tc filter add dev eth0 parent 1: protocol ip prio 1 u32 match u8";

@@ -262,22 +262,29 @@ fn unknown_outcome(testbed: &Testbed) -> Result<()> {
 /// time out, each of which takes a quarter of a second. Soft-RoCE may complete an atomic without its result if an
 /// answer was lost and a WRITE followed (`firmware-notes/soft-roce.md`): structures with WRITEs lose no answers.
 fn packet_loss(testbed: &Testbed) -> Result<()> {
-    const RULES: &str = "loss 5% duplicate 5%";
-    let before = retransmissions(testbed)?;
-    let run =
-        |ranks, trial| none_wrong(&run_on_all(testbed, ranks, &format!("{trial} --timeout 16"))?);
-    let lose_all = || testbed.machines().iter().try_for_each(|machine| machine.netem(RULES));
-    let lose_requests =
-        || testbed.machines().iter().try_for_each(|machine| machine.netem_but_answers(RULES));
-    let outcome = lose_all()
-        .and_then(|()| run(2, "soak --keys 400"))
-        .and_then(|()| lose_requests())
-        .and_then(|()| run(4, "containers --keys 40"))
-        .and_then(|()| run(2, "map --batches 40"));
+    let outcome = with_losses(testbed, Machine::netem, &[(2, "soak --keys 400")]).and_then(|()| {
+        let trials = [(4, "containers --keys 40"), (2, "map --batches 40")];
+        with_losses(testbed, Machine::netem_but_answers, &trials)
+    });
     for machine in testbed.machines() {
         machine.netem_off()?;
     }
-    outcome?;
+    outcome
+}
+
+/// Runs trials, by their ranks, while `lose` drops packets, and checks that requests were sent again.
+fn with_losses(
+    testbed: &Testbed,
+    lose: fn(&Machine, &str) -> Result<()>,
+    trials: &[(u32, &str)],
+) -> Result<()> {
+    let before = retransmissions(testbed)?;
+    for machine in testbed.machines() {
+        lose(machine, "loss 5% duplicate 5%")?;
+    }
+    for (ranks, trial) in trials {
+        none_wrong(&run_on_all(testbed, *ranks, &format!("{trial} --timeout 16"))?)?;
+    }
     let count = retransmissions(testbed)? - before;
     println!("{count} requests timed out and were sent again");
     ensure!(count > 0, "no packet was lost");
