@@ -163,10 +163,10 @@ impl fmt::Display for Digest {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::thread;
-
-    use probeline::exchange::{Difference, Thread, threads};
+mod tests {
+    use probeline::exchange::Difference;
+    use probeline::transport::Exchange;
+    use probeline_exchange::testing::on_ranks;
 
     use super::*;
     use crate::options::tests::parsed;
@@ -230,24 +230,9 @@ pub(crate) mod tests {
     /// Returns the error text of each rank, for an exchange that does not compare parameters
     /// itself.
     fn errors_of(ranks: Vec<Agreement>) -> Vec<String> {
-        on_ranks(&ranks, |mine, mut exchange| {
-            let compared = mine.compare(&mut exchange);
+        on_ranks(u32::try_from(ranks.len()).unwrap(), |mut exchange| {
+            let compared = ranks[exchange.me().0 as usize].compare(&mut exchange);
             compared.err().map(|failure| failure.to_string()).unwrap_or_default()
-        })
-    }
-
-    /// Runs a function on each rank, in threads. Returns the results in order of ranks.
-    pub(crate) fn on_ranks<R: Sync, T: Send>(
-        ranks: &[R],
-        run: impl Fn(&R, Thread) -> T + Sync,
-    ) -> Vec<T> {
-        thread::scope(|scope| {
-            let run = &run;
-            let exchanges = threads(u32::try_from(ranks.len()).unwrap());
-            let all = ranks.iter().zip(exchanges);
-            let all = all.map(|(rank, exchange)| scope.spawn(move || run(rank, exchange)));
-            let all: Vec<_> = all.collect();
-            all.into_iter().map(|rank| rank.join().unwrap()).collect()
         })
     }
 

@@ -169,12 +169,14 @@ fn describe(topology: &Topology, machine: u64, all: &[[u64; 3]]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use probeline_exchange::testing::on_ranks;
+
     use super::*;
-    use crate::agreement::tests::on_ranks;
 
     /// Returns the index and the number of sharers of each rank, given its CPUs and machine.
     fn places(ranks: &[(&str, &str)]) -> Vec<(u32, u32)> {
-        on_ranks(ranks, |(cpus, machine), mut exchange| {
+        on_ranks(u32::try_from(ranks.len()).unwrap(), |mut exchange| {
+            let (cpus, machine) = ranks[exchange.me().0 as usize];
             among_sharers(&cpus.parse().unwrap(), machine, &mut exchange).unwrap()
         })
     }
