@@ -122,8 +122,8 @@ pub(super) struct Private {
     first_slot: u64,
     /// The results, by operation.
     results: LocalBlocks,
-    /// The value of a result that is not there: a random one, which no word has but by a chance of
-    /// 2^-64.
+    /// The value of a result word before its result: random, so that a result equals it by a chance
+    /// of 2^-64 only.
     absent: u64,
     /// The slots, for the device.
     slot_blocks: LocalBlocks,
