@@ -70,8 +70,10 @@ pub fn allow_only(number: c_long) {
 pub fn refuse_in<'a>(command: &'a mut Command, numbers: &[c_long], errno: i32) -> &'a mut Command {
     let program = refuse(numbers, &[], errno);
     // SAFETY: between fork and exec the closure makes two system calls and reads memory that was
-    // copied into the child; unless they fail, it allocates nothing and takes no lock.
-    unsafe { command.pre_exec(move || apply_filter(&program).map_err(io::Error::other)) }
+    // copied into the child; it allocates nothing and takes no lock.
+    unsafe {
+        command.pre_exec(move || apply_filter(&program).map_err(|_| io::Error::last_os_error()))
+    }
 }
 
 pub use libc::{ENOSYS, EPERM, SYS_sched_getaffinity, SYS_sched_setaffinity};
